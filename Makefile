@@ -1,0 +1,62 @@
+# Two commands matter: `make run` and `make test`. Both set up what they need, and are quick the second time.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
+# Where a person may wait for more than a second, say what is going on.
+SAY := @printf '\033[2m%s\033[0m\n'
+ifneq ($(shell test -t 1 && echo tty),tty)
+SAY := @printf '%s\n'
+endif
+
+.PHONY: help run setup test check format bench requirements clean
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+run: $(VENV)/run.stamp  ## set up and show what the sample home offers
+	@AAI_HOME=examples/home $(BIN)/aai-gateway --scan
+	@printf '\nThese are the sample apps under examples/home. Next:\n'
+	@printf '  %-62s %s\n' '$(BIN)/aai-gateway --scan' 'the apps on this machine'
+	@printf '  %-62s %s\n' '$(BIN)/switchboard check examples/home/com.example.notes/aai.json' 'what is wrong with a descriptor'
+
+setup: $(VENV)/dev.stamp  ## set up everything that developing needs
+
+test: check  ## set up, then run every check and every test
+	$(BIN)/python -m pytest -n 2
+
+check: $(VENV)/dev.stamp  ## set up, then format, lint, types and import contracts
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/pyright --warnings
+	$(BIN)/lint-imports --no-logo
+
+format: $(VENV)/dev.stamp  ## let ruff format and mend what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/dev.stamp  ## measure; figures are ratios within the run
+	$(BIN)/python -m bench
+
+requirements: $(VENV)/dev.stamp  ## compile requirements/*.in to pinned requirements/*.txt
+	for name in build run dev; do $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
+		--no-header --no-annotate --python-version 3.11 requirements/$$name.in --output-file requirements/$$name.txt || exit 1; done
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache bench/results.json
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Switchboard needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Name another with: make PYTHON=python3.12 ...")'
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Could not create $(VENV). On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+
+$(VENV)/run.stamp: requirements/build.txt requirements/run.txt pyproject.toml | $(VENV)/bin/python
+	$(SAY) 'Installing what running needs into $(VENV) (once, under a minute) ...'
+	@$(PIP) --require-hashes -r requirements/build.txt -r requirements/run.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp
+	$(SAY) 'Installing what checks and tests need into $(VENV) (once, about a minute) ...'
+	@$(PIP) --require-hashes -r requirements/dev.txt
+	@touch $@

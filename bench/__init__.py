@@ -1,0 +1,1 @@
+"""Measurements. Machines are noisy: every figure is a ratio within one run, or a count; seconds are for orientation."""

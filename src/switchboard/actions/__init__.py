@@ -1,0 +1,1 @@
+"""What a caller can do, and the protocols that the rooms around fulfil for it."""

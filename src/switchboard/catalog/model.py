@@ -1,0 +1,117 @@
+"""The things of the catalogue: owners (App, Agent), their capabilities, and who calls them.
+
+Values only, frozen. The wire's spelling stops in `descriptors/` and in the faces.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from switchboard.catalog.bindings import Auth, Binding, Execution, Json
+
+Platform = Literal["macos", "linux", "windows", "web"]
+Health = Literal["active", "inactive", "degraded", "unknown"]
+Kind = Literal["tool", "reasoner", "skill"]
+
+
+class Names(Struct, frozen=True):
+    """What a thing is called, by BCP 47 tag, in the order of the descriptor; `default` is one of the tags."""
+
+    texts: tuple[tuple[str, str], ...]
+    default: str
+
+    @property
+    def primary(self) -> str:
+        """The name in the default language."""
+        return dict(self.texts)[self.default]
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every different name, the primary one first: a model may look for any of them."""
+        return tuple(dict.fromkeys((self.primary, *(text for _, text in self.texts))))
+
+
+class Annotations(Struct, frozen=True, kw_only=True):
+    """What a capability says it does to the world: hints for the person who is asked, no promise."""
+
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+
+
+class Capability(Struct, frozen=True, kw_only=True):
+    """One thing an owner can do: a tool of an app, a reasoner or a skill of an agent."""
+
+    kind: Kind
+    id: str
+    binding: Binding
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    input_schema: Json | None = None
+    output_schema: Json | None = None
+    examples: Json | None = None
+    annotations: Annotations | None = None
+
+
+class App(Struct, frozen=True, kw_only=True):
+    """A desktop or web app as its descriptor says; `raw` is that text as published, `origin` who served it."""
+
+    id: str
+    version: str
+    platform: Platform
+    names: Names
+    description: str
+    execution: Execution
+    aliases: tuple[str, ...] = ()
+    icon_url: str | None = None
+    auth: Auth | None = None
+    capabilities: tuple[Capability, ...] = ()
+    origin: str = ""
+    raw: bytes = b""
+
+    def capability(self, name: str) -> Capability | None:
+        """Return the tool of that name."""
+        return next((tool for tool in self.capabilities if tool.id == name), None)
+
+
+class Agent(Struct, frozen=True, kw_only=True):
+    """An agent as it registered, reasoners before skills. Heartbeats are not here: they change no answer."""
+
+    id: str
+    base_url: str
+    version: str = ""
+    group_id: str = ""
+    team_id: str = "default"
+    deployment_type: str = "long_running"
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    capabilities: tuple[Capability, ...] = ()
+    reasoner_count: int = 0
+    health: Health = "unknown"
+    instance_id: str = ""
+    raw: Json = Json(b"{}")
+
+    @property
+    def reasoners(self) -> tuple[Capability, ...]:
+        """Its reasoners, in the order they were registered."""
+        return self.capabilities[: self.reasoner_count]
+
+    @property
+    def skills(self) -> tuple[Capability, ...]:
+        """Its skills, in the order they were registered."""
+        return self.capabilities[self.reasoner_count :]
+
+    def capability(self, name: str, kind: Kind | None = None) -> Capability | None:
+        """Return the capability of that name; without a kind the reasoner comes before the skill."""
+        return next((item for item in self.capabilities if item.id == name and kind in (None, item.kind)), None)
+
+
+Owner = App | Agent
+
+
+class Caller(Struct, frozen=True):
+    """Who calls, as it says itself. Told to the user who is asked; not a proof of anything."""
+
+    name: str = "Unknown Client"
+    version: str = ""

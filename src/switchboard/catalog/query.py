@@ -1,0 +1,158 @@
+"""The discovery question: its parameters, their defaults and ranges, and what is wrong with a bad one.
+
+The grammar is seed 004 section 3.2 with the decisions of the public contract: lists unite, an empty pattern or list is
+no filter, everything that cannot be meant is refused with the parameter, what was given and what is allowed.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Literal, TypeVar, get_args
+
+from msgspec import Struct
+
+from switchboard.catalog.errors import InvalidQuery
+from switchboard.catalog.model import Health
+from switchboard.catalog.text import nearest
+
+Format = Literal["json", "xml", "compact"]
+Choice = TypeVar("Choice", Format, Health)
+
+LIMIT_DEFAULT = 100
+LIMIT_MOST = 500
+OFFSET_MOST = 2**53
+
+_ONE_AGENT = ("agent", "agent_id", "node_id")
+_MANY_AGENTS = ("agent_ids", "node_ids")
+_FLAGS = ("include_input_schema", "include_output_schema", "include_descriptions", "include_examples")
+_FORMATS: tuple[Format, ...] = get_args(Format)
+_HEALTHS: tuple[Health, ...] = get_args(Health)
+_BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+PARAMETERS: tuple[str, ...] = (
+    *_ONE_AGENT,
+    *_MANY_AGENTS,
+    "reasoner",
+    "skill",
+    "tags",
+    *_FLAGS,
+    "format",
+    "health_status",
+    "limit",
+    "offset",
+)
+
+
+class Query(Struct, frozen=True, kw_only=True):
+    """What is asked for. Equal questions are equal values, whatever the spelling and order of their parameters."""
+
+    agents: tuple[str, ...] = ()
+    reasoner: str | None = None
+    skill: str | None = None
+    tags: tuple[str, ...] = ()
+    health: Health | None = None
+    input_schema: bool = False
+    output_schema: bool = False
+    descriptions: bool | None = None
+    """None where the asker did not say: then JSON and XML have descriptions and compact has none."""
+    examples: bool = False
+    format: Format = "json"
+    limit: int = LIMIT_DEFAULT
+    offset: int = 0
+
+
+def parse_query(parameters: Iterable[tuple[str, str]]) -> Query:
+    """Read the decoded parameters of a request.
+
+    Raises:
+        InvalidQuery: a parameter is unknown, repeated where it must not be, or has a value that cannot be meant.
+    """
+    given: defaultdict[str, list[str]] = defaultdict(list)
+    for name, value in parameters:
+        if name not in PARAMETERS:
+            raise _unknown(name, value)
+        given[name].append(value)
+    chosen = _choice("format", given, _FORMATS)
+    flags = {name: _boolean(name, given) for name in _FLAGS}
+    return Query(
+        agents=_agents(given),
+        reasoner=_one("reasoner", given) or None,
+        skill=_one("skill", given) or None,
+        tags=_united(_listed("tags", given)),
+        health=_choice("health_status", given, _HEALTHS),
+        input_schema=flags["include_input_schema"] or False,
+        output_schema=flags["include_output_schema"] or False,
+        descriptions=flags["include_descriptions"],
+        examples=flags["include_examples"] or False,
+        format="json" if chosen is None else chosen,
+        limit=_number("limit", given, LIMIT_DEFAULT, LIMIT_MOST),
+        offset=_number("offset", given, 0, OFFSET_MOST),
+    )
+
+
+def _agents(given: dict[str, list[str]]) -> tuple[str, ...]:
+    single = [value for name in _ONE_AGENT for value in given.get(name, [])]
+    many = [value for name in _MANY_AGENTS for value in _listed(name, given)]
+    return _united([*single, *many])
+
+
+def _listed(name: str, given: dict[str, list[str]]) -> list[str]:
+    return [part for value in given.get(name, []) for part in value.split(",")]
+
+
+def _united(values: list[str]) -> tuple[str, ...]:
+    return tuple(sorted({value.strip() for value in values} - {""}))
+
+
+def _one(name: str, given: dict[str, list[str]]) -> str | None:
+    values = given.get(name)
+    if values is None:
+        return None
+    if len(values) > 1:
+        raise InvalidQuery(
+            f"The parameter {name} was given {len(values)} times. Give it once.",
+            parameter=name,
+            provided=", ".join(values),
+            allowed=["one value"],
+        )
+    return values[0]
+
+
+def _choice(name: str, given: dict[str, list[str]], allowed: tuple[Choice, ...]) -> Choice | None:
+    value = _one(name, given)
+    if value is None:
+        return None
+    for choice in allowed:
+        if value.lower() == choice:
+            return choice
+    raise _invalid(name, value, allowed, f"Must be one of: {', '.join(allowed)}")
+
+
+def _boolean(name: str, given: dict[str, list[str]]) -> bool | None:
+    value = _one(name, given)
+    if value is None:
+        return None
+    if value.lower() not in _BOOLEANS:
+        raise _invalid(name, value, tuple(_BOOLEANS), f"Must be one of: {', '.join(_BOOLEANS)}")
+    return _BOOLEANS[value.lower()]
+
+
+def _number(name: str, given: dict[str, list[str]], default: int, most: int) -> int:
+    value = _one(name, given)
+    if value is None:
+        return default
+    digits = value.lstrip("0") or value[-1:]
+    # The length is looked at first: int() refuses very long texts with an error of its own.
+    if digits.isascii() and digits.isdigit() and len(digits) <= len(str(most)) and int(digits) <= most:
+        return int(digits)
+    raise _invalid(name, value, (f"0-{most}",), f"Must be a whole number from 0 to {most}")
+
+
+def _invalid(name: str, value: str, allowed: tuple[str, ...], rule: str) -> InvalidQuery:
+    return InvalidQuery(f"Invalid {name} parameter. {rule}", parameter=name, provided=value, allowed=allowed)
+
+
+def _unknown(name: str, value: str) -> InvalidQuery:
+    near = nearest(name.lower(), PARAMETERS, 1)
+    hint = f" Did you mean {near[0]}?" if near else f" Known parameters: {', '.join(PARAMETERS)}."
+    return InvalidQuery(
+        f"Unknown parameter {name[:100]}.{hint}", parameter=name, provided=value, allowed=near or PARAMETERS
+    )

@@ -1,0 +1,314 @@
+"""The catalogue at one moment: every owner, the indexes over them, and the answer to a query.
+
+A snapshot never changes, so a reader can hold one as long as it likes; replacing one owner gives the next snapshot,
+which shares everything else. Discovery is about agents; apps are found by id.
+
+How selection works: a capability is a bit in its agent's mask (reasoners first, then skills). An index entry is a term
+(a reasoner's name, a skill's name, a tag) with the mask of every agent that has it; matching a pattern means trying it
+on the distinct terms, uniting the masks of those that match, and counting bits. So the cost grows with the matches and
+the distinct names, not with the agents.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from switchboard.catalog import patterns
+from switchboard.catalog.errors import InvalidTarget, SwitchboardError, UnknownApp, UnknownTool
+from switchboard.catalog.model import Agent, App, Capability, Owner
+from switchboard.catalog.names import Address, readings
+from switchboard.catalog.query import Query
+from switchboard.catalog.shards import Shards
+from switchboard.catalog.text import nearest
+
+Masks = dict[str, int]
+
+
+class Match(Struct, frozen=True):
+    """One agent of an answer; bit `i` of `mask` says that its capability `i` was asked for."""
+
+    agent: Agent
+    mask: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every capability of the agent was asked for."""
+        return self.mask == _full(self.agent)
+
+    @property
+    def reasoners(self) -> Iterator[Capability]:
+        """The reasoners that were asked for."""
+        return (item for i, item in enumerate(self.agent.reasoners) if self.mask >> i & 1)
+
+    @property
+    def skills(self) -> Iterator[Capability]:
+        """The skills that were asked for."""
+        first = self.agent.reasoner_count
+        return (item for i, item in enumerate(self.agent.skills, first) if self.mask >> i & 1)
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    """The answer to a query: totals of everything that matches, and the agents of this page in order of their ids."""
+
+    total_agents: int
+    total_reasoners: int
+    total_skills: int
+    has_more: bool
+    matches: tuple[Match, ...]
+
+
+class Index(Struct, frozen=True):
+    """The distinct terms of one kind, each with the capabilities that have it: term to agent id to mask."""
+
+    postings: Shards[str, Shards[str, int]] = Shards()
+
+    def masks(self, wanted: Iterable[str]) -> Masks:
+        """Return the masks of every term that one of the patterns matches."""
+        terms: set[str] = set()
+        for pattern in wanted:
+            if not patterns.is_exact(pattern):
+                terms.update(filter(patterns.matcher(pattern), self.postings))
+            elif pattern in self.postings:
+                terms.add(pattern)
+        return _united(self.postings[term].items() for term in terms)
+
+    def replaced(self, agent_id: str, old: Masks, new: Masks) -> "Index":
+        """Return the index after the terms of one agent changed from `old` to `new`."""
+        changes: dict[str, Shards[str, int] | None] = {}
+        for term in old.keys() | new.keys():
+            if old.get(term) != new.get(term):
+                posting = (self.postings.get(term) or Shards[str, int]()).replaced({agent_id: new.get(term)})
+                changes[term] = posting if len(posting) else None
+        return Index(self.postings.replaced(changes)) if changes else self
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """All owners at one moment, under a version that grows with every change."""
+
+    version: int = 0
+    agents: Shards[str, Agent] = Shards()
+    apps: Shards[str, App] = Shards()
+    agent_ids: tuple[str, ...] = ()
+    """Ids of the agents that have a capability, sorted: the others are in no answer."""
+    reasoner_names: Index = Index()
+    skill_names: Index = Index()
+    tags: Index = Index()
+    reasoner_total: int = 0
+    skill_total: int = 0
+
+    @classmethod
+    def of(cls, owners: Iterable[Owner], version: int = 0) -> "Snapshot":
+        """Build a snapshot at once; the last owner of an id wins."""
+        agents: dict[str, Agent] = {}
+        apps: dict[str, App] = {}
+        for owner in owners:
+            if isinstance(owner, Agent):
+                agents[owner.id] = owner
+            else:
+                apps[owner.id] = owner
+        reasoners = sum(agent.reasoner_count for agent in agents.values())
+        return cls(
+            version=version,
+            agents=Shards(agents),
+            apps=Shards(apps),
+            agent_ids=tuple(sorted(agent.id for agent in agents.values() if agent.capabilities)),
+            reasoner_names=_index(agents.values(), _reasoner_terms),
+            skill_names=_index(agents.values(), _skill_terms),
+            tags=_index(agents.values(), _tag_terms),
+            reasoner_total=reasoners,
+            skill_total=sum(len(agent.capabilities) for agent in agents.values()) - reasoners,
+        )
+
+    def with_app(self, app: App) -> "Snapshot":
+        """Return the next snapshot, with this app new or in the place of its older self."""
+        return replace(self, version=self.version + 1, apps=self.apps.replaced({app.id: app}))
+
+    def without_app(self, app_id: str) -> "Snapshot":
+        """Return the next snapshot, without this app; the same one if there is none."""
+        if app_id not in self.apps:
+            return self
+        return replace(self, version=self.version + 1, apps=self.apps.replaced({app_id: None}))
+
+    def with_agent(self, agent: Agent) -> "Snapshot":
+        """Return the next snapshot, with this agent new or in the place of its older self."""
+        return self._replaced(agent.id, self.agents.get(agent.id), agent)
+
+    def without_agent(self, agent_id: str) -> "Snapshot":
+        """Return the next snapshot, without this agent; the same one if there is none."""
+        old = self.agents.get(agent_id)
+        return self if old is None else self._replaced(agent_id, old, None)
+
+    def find(self, target: str) -> tuple[Owner, Capability]:
+        """Return the capability a target in any spelling means; an agent comes before an app of the same id.
+
+        Raises:
+            InvalidTarget: the text is no target in any spelling.
+            UnknownApp: no reading names an owner.
+            UnknownTool: an owner is there and has no such capability.
+        """
+        refusal: SwitchboardError | None = None
+        for address in readings(target):
+            for owner in (self.agents.get(address.owner), self.apps.get(address.owner)):
+                if owner is None:
+                    continue
+                capability = _capability(owner, address)
+                if capability is not None:
+                    return owner, capability
+                known = (item.id for item in owner.capabilities)
+                refusal = refusal or UnknownTool(owner.id, address.name, nearest(address.name, known))
+        raise refusal or self._unknown(target)
+
+    def nearest_owners(self, name: str) -> list[str]:
+        """Return the ids that look like `name`, best first."""
+        return nearest(name, (*self.apps, *self.agents))
+
+    def select(self, query: Query) -> Page:
+        """Answer a discovery query."""
+        masks = self._masks(query)
+        if masks is None and not query.agents and query.health is None:
+            return self._unfiltered(query)
+        matches = [
+            Match(agent, mask)
+            for agent in self._candidates(query, masks)
+            if (query.health is None or agent.health == query.health)
+            and (mask := _full(agent) if masks is None else masks[agent.id])
+        ]
+        reasoners = sum((match.mask & _reasoner_bits(match.agent)).bit_count() for match in matches)
+        return Page(
+            total_agents=len(matches),
+            total_reasoners=reasoners,
+            total_skills=sum(match.mask.bit_count() for match in matches) - reasoners,
+            has_more=len(matches) > query.offset + query.limit,
+            matches=tuple(matches[query.offset : query.offset + query.limit]),
+        )
+
+    def _unfiltered(self, query: Query) -> Page:
+        agents = (self.agents[agent_id] for agent_id in self.agent_ids[query.offset : query.offset + query.limit])
+        return Page(
+            total_agents=len(self.agent_ids),
+            total_reasoners=self.reasoner_total,
+            total_skills=self.skill_total,
+            has_more=len(self.agent_ids) > query.offset + query.limit,
+            matches=tuple(Match(agent, _full(agent)) for agent in agents),
+        )
+
+    def _masks(self, query: Query) -> Masks | None:
+        """Return what the patterns and tags leave of each agent; None where they leave everything."""
+        tagged = self.tags.masks(query.tags) if query.tags else None
+        if query.reasoner is None and query.skill is None:
+            return tagged
+        reasoners = self.reasoner_names.masks((query.reasoner,)) if query.reasoner is not None else {}
+        skills = self.skill_names.masks((query.skill,)) if query.skill is not None else {}
+        named = _united((reasoners.items(), skills.items()))
+        if tagged is None:
+            return named
+        return {agent_id: both for agent_id, mask in named.items() if (both := mask & tagged.get(agent_id, 0))}
+
+    def _candidates(self, query: Query, masks: Masks | None) -> Iterator[Agent]:
+        """Yield the agents that can be in the answer, by id."""
+        if query.agents:
+            named = self._named(query.agents)
+            ids = sorted(named if masks is None else named & masks.keys())
+        else:
+            ids = self.agent_ids if masks is None else sorted(masks)
+        return (self.agents[agent_id] for agent_id in ids)
+
+    def _named(self, wanted: tuple[str, ...]) -> set[str]:
+        named: set[str] = set()
+        for pattern in wanted:
+            if not patterns.is_exact(pattern):
+                named.update(filter(patterns.matcher(pattern), self._beginning(pattern.partition("*")[0])))
+            elif pattern in self.agents:
+                named.add(pattern)
+        return named
+
+    def _beginning(self, prefix: str) -> tuple[str, ...]:
+        def cut(agent_id: str) -> str:
+            return agent_id[: len(prefix)]
+
+        first = bisect_left(self.agent_ids, prefix, key=cut)
+        return self.agent_ids[first : bisect_right(self.agent_ids, prefix, lo=first, key=cut)]
+
+    def _unknown(self, target: str) -> SwitchboardError:
+        address = next(readings(target), None)
+        if address is None:
+            return InvalidTarget(target)
+        return UnknownApp(address.owner, self.nearest_owners(address.owner))
+
+    def _replaced(self, agent_id: str, old: Agent | None, new: Agent | None) -> "Snapshot":
+        return replace(
+            self,
+            version=self.version + 1,
+            agents=self.agents.replaced({agent_id: new}),
+            agent_ids=_listed(self.agent_ids, agent_id, old, new),
+            reasoner_names=self.reasoner_names.replaced(agent_id, _reasoner_terms(old), _reasoner_terms(new)),
+            skill_names=self.skill_names.replaced(agent_id, _skill_terms(old), _skill_terms(new)),
+            tags=self.tags.replaced(agent_id, _tag_terms(old), _tag_terms(new)),
+            reasoner_total=self.reasoner_total + _reasoner_count(new) - _reasoner_count(old),
+            skill_total=self.skill_total + _skill_count(new) - _skill_count(old),
+        )
+
+
+def _full(agent: Agent) -> int:
+    return (1 << len(agent.capabilities)) - 1
+
+
+def _reasoner_bits(agent: Agent) -> int:
+    return (1 << agent.reasoner_count) - 1
+
+
+def _reasoner_count(agent: Agent | None) -> int:
+    return agent.reasoner_count if agent is not None else 0
+
+
+def _skill_count(agent: Agent | None) -> int:
+    return len(agent.capabilities) - agent.reasoner_count if agent is not None else 0
+
+
+def _united(postings: Iterable[Iterable[tuple[str, int]]]) -> Masks:
+    united: Masks = {}
+    for posting in postings:
+        for agent_id, mask in posting:
+            united[agent_id] = united.get(agent_id, 0) | mask
+    return united
+
+
+def _reasoner_terms(agent: Agent | None) -> Masks:
+    return {} if agent is None else {item.id: 1 << i for i, item in enumerate(agent.reasoners)}
+
+
+def _skill_terms(agent: Agent | None) -> Masks:
+    return {} if agent is None else {item.id: 1 << i for i, item in enumerate(agent.skills, agent.reasoner_count)}
+
+
+def _tag_terms(agent: Agent | None) -> Masks:
+    terms: Masks = {}
+    for i, item in enumerate(agent.capabilities if agent is not None else ()):
+        for tag in item.tags:
+            terms[tag] = terms.get(tag, 0) | 1 << i
+    return terms
+
+
+def _index(agents: Iterable[Agent], terms: Callable[[Agent], Masks]) -> Index:
+    postings: defaultdict[str, Masks] = defaultdict(dict)
+    for agent in agents:
+        for term, mask in terms(agent).items():
+            postings[term][agent.id] = mask
+    return Index(Shards({term: Shards(masks) for term, masks in postings.items()}))
+
+
+def _listed(ids: tuple[str, ...], agent_id: str, old: Agent | None, new: Agent | None) -> tuple[str, ...]:
+    was, is_now = bool(old and old.capabilities), bool(new and new.capabilities)
+    if was == is_now:
+        return ids
+    position = bisect_left(ids, agent_id)
+    return (*ids[:position], *((agent_id,) if is_now else ()), *ids[position + was :])
+
+
+def _capability(owner: Owner, address: Address) -> Capability | None:
+    if isinstance(owner, Agent):
+        return owner.capability(address.name, address.kind)
+    return owner.capability(address.name) if address.kind is None else None

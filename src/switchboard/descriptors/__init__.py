@@ -1,0 +1,1 @@
+"""Reading and writing aai.json and agent registrations, in every spelling that was ever published. Pure."""

@@ -1,0 +1,1 @@
+"""Where descriptors come from: each source finds them in its place and reports the broken ones."""

@@ -1,0 +1,144 @@
+"""What the two commands print: tables for people, JSON for scripts.
+
+Text of others is cleaned before it reaches a terminal. Colours only where the terminal shows them. The JSON is stable:
+keys are added, never renamed or removed.
+"""
+
+import io
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from switchboard.catalog.findings import Finding, Problem
+from switchboard.catalog.text import clean
+
+_WIDE = 200
+"""Columns where there is no terminal that has a width: a pipe or a file gets whole lines."""
+
+
+def findings_table(findings: Sequence[Finding]) -> str:
+    """Return the apps as a table, and below it every problem with its place."""
+    usable = sorted((finding for finding in findings if finding.usable), key=_by_id)
+    broken = [finding for finding in findings if not finding.usable]
+    rows = [_row(finding) for finding in usable]
+    table = _table(("ID", "NAME", "PLATFORM", "TOOLS", "SOURCE", "PROBLEMS"), rows, right="TOOLS") if rows else ""
+    summary = f"{_count(len(usable), 'app')}, {_count(len(broken), 'descriptor')} that cannot be used"
+    warned = [finding for finding in usable if finding.problems]
+    return "\n".join(
+        part for part in (table, _section("Cannot be used:", broken), _section("Warnings:", warned), summary) if part
+    )
+
+
+def findings_json(findings: Iterable[Finding]) -> str:
+    """Return the same for scripts: `apps` in order of their ids, `unusable` in the order they were found."""
+    listed = list(findings)
+    document = {
+        "apps": [_app_fields(finding) for finding in sorted((f for f in listed if f.usable), key=_by_id)],
+        "unusable": [_place_fields(finding) for finding in listed if not finding.usable],
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def problem_lines(finding: Finding) -> list[str]:
+    """Return one line per problem, as compilers write them: place, severity, path, message."""
+    return [
+        f"{finding.location}: {problem.severity}: {problem.path}: {clean(problem.message)}"
+        for problem in sorted(finding.problems, key=lambda problem: problem.severity)
+    ]
+
+
+def verdict(finding: Finding) -> str:
+    """Return one line that says whether a descriptor can be used."""
+    errors = sum(problem.severity == "error" for problem in finding.problems)
+    counted = f"{_count(errors, 'error')}, {_count(len(finding.problems) - errors, 'warning')}"
+    app = finding.app
+    if app is None or not finding.usable:
+        return f"{finding.location} cannot be used: {counted}"
+    return (
+        f"{finding.location} is usable: {app.id} {app.version} with {_count(len(app.capabilities), 'tool')}; {counted}"
+    )
+
+
+def problems_json(finding: Finding) -> str:
+    """Return the problems of one descriptor for scripts."""
+    document = {**_place_fields(finding), "usable": finding.usable}
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def _row(finding: Finding) -> tuple[str, ...]:
+    app = finding.app
+    if app is None:
+        raise TypeError("only findings with an app have a row")
+    warnings = _count(len(finding.problems), "warning") if finding.problems else ""
+    tools = str(len(app.capabilities))
+    return (app.id, clean(" | ".join(app.names.all), 60), app.platform, tools, finding.source, warnings)
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]], right: str) -> str:
+    from rich.console import Console  # noqa: PLC0415 - 100 ms that JSON output need not pay
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    on_terminal = sys.stdout.isatty()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in head:
+        table.add_column(title, justify="right" if title == right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    target = io.StringIO()
+    console = Console(file=target, force_terminal=on_terminal, width=None if on_terminal else _WIDE)
+    console.print(table)
+    return "\n".join(line.rstrip() for line in target.getvalue().splitlines()) + "\n"
+
+
+def _section(title: str, findings: Sequence[Finding]) -> str:
+    lines = [title]
+    for finding in findings:
+        lines.append(f"  {clean(finding.location)} ({finding.source})")
+        lines += [f"    {problem.path}: {clean(problem.message)}" for problem in _worst(finding.problems)]
+    return "\n".join(lines) + "\n" if findings else ""
+
+
+def _worst(problems: Iterable[Problem]) -> list[Problem]:
+    """Return the errors where there are any: warnings do not matter then."""
+    listed = list(problems)
+    return [problem for problem in listed if problem.severity == "error"] or listed
+
+
+def _app_fields(finding: Finding) -> dict[str, Any]:
+    app = finding.app
+    if app is None:
+        raise TypeError("only findings with an app have app fields")
+    return {
+        "id": app.id,
+        "name": app.names.primary,
+        "names": dict(app.names.texts),
+        "description": app.description,
+        "version": app.version,
+        "platform": app.platform,
+        "execution": app.execution.kind,
+        "auth": app.auth.type if app.auth else None,
+        "tools": [tool.id for tool in app.capabilities],
+        **_place_fields(finding),
+    }
+
+
+def _place_fields(finding: Finding) -> dict[str, Any]:
+    return {
+        "source": finding.source,
+        "location": finding.location,
+        "problems": [
+            {"severity": problem.severity, "kind": problem.kind, "path": problem.path, "message": problem.message}
+            for problem in finding.problems
+        ],
+    }
+
+
+def _by_id(finding: Finding) -> str:
+    return finding.app.id if finding.app else ""
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
