@@ -17,8 +17,8 @@ help:  ## show this list
 run: $(VENV)/run.stamp  ## set up and show what the sample home offers
 	@AAI_HOME=examples/home $(BIN)/aai-gateway --scan
 	@printf '\nThese are the sample apps under examples/home. Next:\n'
-	@printf '  %-62s %s\n' '$(BIN)/aai-gateway --scan' 'the apps on this machine'
-	@printf '  %-62s %s\n' '$(BIN)/switchboard check examples/home/com.example.notes/aai.json' 'what is wrong with a descriptor'
+	@printf '  %-70s %s\n' '$(BIN)/aai-gateway --scan' 'the apps on this machine'
+	@printf '  %-70s %s\n' '$(BIN)/switchboard check examples/home/com.example.notes/aai.json' 'what is wrong with a descriptor'
 
 setup: $(VENV)/dev.stamp  ## set up everything that developing needs
 
@@ -26,8 +26,8 @@ test: check  ## set up, then run every check and every test
 	$(BIN)/python -m pytest -n 2
 
 check: $(VENV)/dev.stamp  ## set up, then format, lint, types and import contracts
-	$(BIN)/ruff format --check --quiet .
-	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
 	$(BIN)/pyright --warnings
 	$(BIN)/lint-imports --no-logo
 
