@@ -54,7 +54,18 @@ def test_scan_lists_the_sample_home(run: Run) -> None:
     assert result.returncode == 0
     assert lines[0] == ["ID", "NAME", "PLATFORM", "TOOLS", "SOURCE", "PROBLEMS"]
     assert lines[1][:7] == ["com.example.notes", "Notes", "|", "笔记", "linux", "2", "home"]
-    assert lines[2][:10] == ["com.example.weather", "Weather", "|", "天气", "web", "1", "registry", "copy", "3", "warnings"]
+    assert lines[2][:10] == [
+        "com.example.weather",
+        "Weather",
+        "|",
+        "天气",
+        "web",
+        "1",
+        "registry",
+        "copy",
+        "3",
+        "warnings",
+    ]
     assert "$.execution.base_url: old spelling of baseUrl" in result.stdout
     assert result.stdout.endswith("3 apps, 0 descriptors that cannot be used\n")
     assert "\x1b" not in result.stdout
