@@ -302,8 +302,10 @@ def test_what_may_not_be_read_is_reported_and_skipped(linux: Machine) -> None:
         folder.chmod(folder.stat().st_mode | 0o055)
     script = (
         "import os, sys\nfrom pathlib import Path\nfrom tests.sources.test_desktop import Machine\n"
+        "machine = Machine(Path(sys.argv[1]))\n"
+        "machine.scan()  # as root, so that every module is loaded\n"
         "os.setresuid(65534, 65534, 65534)\n"
-        "for finding in Machine(Path(sys.argv[1])).scan():\n"
+        "for finding in machine.scan():\n"
         "    print(finding.usable, finding.location, [str(problem) for problem in finding.problems])\n"
     )
 
