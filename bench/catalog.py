@@ -25,16 +25,11 @@ def agent(number: int, dice: random.Random) -> Agent:
     )
     return Agent(
         id=f"agent-{number:06}",
-        base_url=binding_url(binding),
+        base_url=f"http://agent-{number}.internal:8080",
         capabilities=items,
         reasoner_count=8,
         health="active",
     )
-
-
-def binding_url(binding: Binding) -> str:
-    """Return the address in a binding."""
-    return binding.execution.base_url if isinstance(binding.execution, AgentServer) else ""
 
 
 def figures() -> list[Figure]:
@@ -60,10 +55,13 @@ def figures() -> list[Figure]:
         ]
     by_id = Query(agents=("agent-000500",))
     q6_small, q6_large = cpu(lambda: small.select(by_id), calls=1000), cpu(lambda: large.select(by_id), calls=1000)
-    exact = Query(reasoner="deep_research_7")
+    exact, wild = Query(reasoner="deep_research_7"), Query(reasoner="*research*")
     q2_small, q2_large = cpu(lambda: small.select(exact), calls=20), cpu(lambda: large.select(exact), calls=20)
     per_match_small = q2_small.median / max(1, small.select(exact).total_agents)
     per_match_large = q2_large.median / max(1, large.select(exact).total_agents)
+    wild_small, wild_large = cpu(lambda: small.select(wild), calls=3), cpu(lambda: large.select(wild))
+    per_wild_small = wild_small.median / small.select(wild).total_agents
+    per_wild_large = wild_large.median / large.select(wild).total_agents
     return [
         *found,
         Figure(
@@ -72,6 +70,12 @@ def figures() -> list[Figure]:
         Figure(
             "catalog: selecting one reasoner name, per match, 100,000 against 1,000",
             per_match_large / per_match_small,
+            "x",
+            target=2.0,
+        ),
+        Figure(
+            "catalog: selecting *research*, per match, 100,000 against 1,000",
+            per_wild_large / per_wild_small,
             "x",
             target=2.0,
         ),

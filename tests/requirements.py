@@ -106,8 +106,8 @@ REQUIREMENTS: tuple[Requirement, ...] = (
     Requirement(
         "scan:bundles:depth",
         (
-            "`/Applications/Mail.app/Contents/Resources/aai.json`, 4 levels down, is found, and one that lies a level "
-            "deeper is not."
+            "`/Applications/Mail.app/Contents/Resources/aai.json`, 4 levels down, is found; an app in a folder of its "
+            "own is not, `Utilities` apart."
         ),
         ("002",),
         "Startup Behavior",
@@ -237,7 +237,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
     Requirement(
         "mcp:resources:read-text",
         (
-            "The `text` that `resources/read` returns is the app's full descriptor, `schema_version`, `appId` and "
+            "The `text` that `resources/read` returns is the app's full descriptor as published, its version, id and "
             "`tools` included."
         ),
         ("000", "001", "003"),
@@ -1204,7 +1204,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
     ),
     Requirement(
         "format:compact:item",
-        "A compact item has exactly `id`, `agent_id`, `target` and `tags`.",
+        "A compact item has `id`, `agent_id`, `target` and `tags`, and nothing else that was not asked for.",
         ("004",),
         "3.6",
     ),
@@ -1901,6 +1901,7 @@ ONE_SWITCHBOARD = "One switchboard: agents in the gateway, apps on the control p
 DEFERRED: dict[str, str] = {
     # id -> the topic that will build it
     "discovery:endpoint:path": CONTROL_PLANE,
+    "discovery:flags:descriptions-default": CONTROL_PLANE,
     "discovery:endpoint:single": CONTROL_PLANE,
     "discovery:endpoint:agent-data": CONTROL_PLANE,
     "discovery:http:agent": CONTROL_PLANE,

@@ -17,17 +17,20 @@ class RoomsContract(Contract):
 
     package: str = cast("str", fields.StringField())
     rooms: list[str] = cast("list[str]", fields.ListField(subfield=fields.StringField()))
+    pure: list[str] = cast("list[str]", fields.ListField(subfield=fields.StringField()))
+    pure_may_import: list[str] = cast("list[str]", fields.ListField(subfield=fields.StringField()))
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002 - the base class has it so
         """Compare every import inside the package with the table."""
         allowed = self._table()
+        modules = graph.find_descendants(self.package)
         wrong = sorted(
             (importer, imported)
-            for importer in graph.find_descendants(self.package)
+            for importer in {self.package, *modules}
             for imported in graph.find_modules_directly_imported_by(importer)
-            if imported.startswith(f"{self.package}.") and not self._may(importer, imported, allowed)
+            if not self._may(importer, imported, allowed)
         )
-        unknown = sorted({self._room(module) for module in graph.find_descendants(self.package)} - allowed.keys())
+        unknown = sorted({self._room(module) for module in modules} - allowed.keys())
         return ContractCheck(kept=not wrong and not unknown, metadata={"wrong": wrong, "unknown": unknown})
 
     def render_broken_contract(self, check: ContractCheck) -> None:
@@ -46,8 +49,10 @@ class RoomsContract(Contract):
 
     def _may(self, importer: str, imported: str, allowed: dict[str, list[str]]) -> bool:
         room = self._room(importer)
+        if imported.partition(".")[0] != self.package:
+            return room not in self.pure or imported in self.pure_may_import
         target = imported.removeprefix(f"{self.package}.")
-        if self._room(imported) == room:
+        if self._room(imported) == room or imported == self.package:
             return True
         return any(entry in (_ANYTHING, target) or target.startswith(f"{entry}.") for entry in allowed.get(room, []))
 

@@ -3,8 +3,11 @@
 Exit codes: 0 it is so, 1 it is not (problems were found), 2 the command was not understood or a file cannot be read.
 """
 
+import os
+from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -57,12 +60,15 @@ def check(
 
     Exit code 0: it can be used. 1: it cannot (or, with --strict, has warnings). 2: there is no such file.
     """
+    if str(file).startswith(("http:/", "https:/")):
+        _refuse("this version checks files only; download the descriptor first, to a file")
+    if json and canonical:
+        _refuse("--json and --canonical cannot be printed together; choose one")
     path = file / "aai.json" if file.is_dir() else file
     try:
         finding, written = gateway.check(path)
     except OSError as error:
-        typer.echo(f"switchboard: {path} cannot be read: {error.strerror or error}", err=True)
-        raise typer.Exit(2) from None
+        _refuse(f"{path} cannot be read: {error.strerror or error}")
     if json:
         typer.echo(terminal.problems_json(finding))
     else:
@@ -73,3 +79,137 @@ def check(
         typer.echo(written.decode())
     if not finding.usable or (strict and finding.problems):
         raise typer.Exit(1)
+
+
+def _refuse(message: str) -> NoReturn:
+    typer.echo(f"switchboard: {message}", err=True)
+    raise typer.Exit(2)
+
+
+class Format(StrEnum):
+    """Formats of the discovery endpoint."""
+
+    json = "json"
+    xml = "xml"
+    compact = "compact"
+
+
+Server = Annotated[
+    str, typer.Option("--server", envvar="AGENTFIELD_SERVER", help="Address of the control plane.", metavar="URL")
+]
+Key = Annotated[
+    str | None,
+    typer.Option("--api-key", envvar="AGENTFIELD_API_KEY", help="API key of the control plane.", show_envvar=True),
+]
+_LOCAL = "http://localhost:8080"
+
+
+@app.command(
+    epilog="Examples:\n\n  switchboard serve\n\n  switchboard serve --demo --port 9000\n\n"
+    "  SWITCHBOARD_API_KEY=... switchboard serve --host 0.0.0.0"
+)
+def serve(  # noqa: PLR0913 - one per setting
+    *,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.  [default: 127.0.0.1]")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.  [default: 8080]")] = None,
+    database_url: Annotated[
+        str | None, typer.Option(help="sqlite:///FILE.  [default: a file in your data folder]", metavar="URL")
+    ] = None,
+    api_key: Annotated[
+        str | None,
+        typer.Option(help="Key every caller must send. Better in SWITCHBOARD_API_KEY: others see arguments."),
+    ] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.  [default: info]")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML file with any of these settings, by their names.", metavar="FILE")
+    ] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Also start a few sample agents that really run.")] = False,
+) -> None:
+    """Run a control plane: agents register here, orchestrators discover them.
+
+    Settings come from flags, then SWITCHBOARD_HOST, _PORT, _DATABASE_URL, _API_KEY, _LOG_LEVEL, then the file.
+    """
+    from switchboard import control_plane, settings  # noqa: PLC0415 - other commands start without a server
+
+    flags = {
+        "host": host,
+        "port": port,
+        "database_url": database_url,
+        "api_key": api_key,
+        "log_level": log_level,
+        "config": config,
+        "demo": demo or None,
+    }
+    try:
+        code = control_plane.serve(settings.serve_settings(flags, os.environ))
+    except settings.SettingsError as error:
+        typer.echo(f"switchboard: {error}", err=True)
+        raise typer.Exit(2) from None
+    raise typer.Exit(code)
+
+
+@app.command(
+    epilog="Examples:\n\n  switchboard discover\n\n  switchboard discover --reasoner '*research*' --tags 'ml*'\n\n"
+    "  switchboard discover --format xml --include-input-schema"
+)
+def discover(  # noqa: PLR0913 - one per parameter of the endpoint
+    *,
+    agent: Annotated[list[str] | None, typer.Option(help="Agent id, may contain *; may be repeated.")] = None,
+    reasoner: Annotated[str | None, typer.Option(help="Pattern for reasoner ids.")] = None,
+    skill: Annotated[str | None, typer.Option(help="Pattern for skill ids.")] = None,
+    tags: Annotated[str | None, typer.Option(help="Tags, separated by commas; each may contain *.")] = None,
+    health_status: Annotated[str | None, typer.Option(help="active, inactive, degraded or unknown.")] = None,
+    include_input_schema: Annotated[bool, typer.Option("--include-input-schema")] = False,
+    include_output_schema: Annotated[bool, typer.Option("--include-output-schema")] = False,
+    include_descriptions: Annotated[bool | None, typer.Option()] = None,
+    include_examples: Annotated[bool, typer.Option("--include-examples")] = False,
+    limit: Annotated[int | None, typer.Option(help="Most agents on a page.")] = None,
+    offset: Annotated[int | None, typer.Option(help="Agents to skip.")] = None,
+    format: Annotated[  # noqa: A002 - the name of the parameter
+        Format | None, typer.Option(help="Print the raw answer in this format instead of a table.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    server: Server = _LOCAL,
+    api_key: Key = None,
+) -> None:
+    """Show what agents can do, as a table or raw."""
+    raw = Format.json if json and format is None else format
+    given = {
+        "agent_ids": ",".join(agent or []),
+        "reasoner": reasoner,
+        "skill": skill,
+        "tags": tags,
+        "health_status": health_status,
+        "include_input_schema": "true" if include_input_schema else None,
+        "include_output_schema": "true" if include_output_schema else None,
+        "include_descriptions": None if include_descriptions is None else str(include_descriptions).lower(),
+        "include_examples": "true" if include_examples else None,
+        "limit": limit,
+        "offset": offset,
+        "format": raw.value if raw else "json",
+    }
+    body = _ask(server, "/api/v1/discovery/capabilities", given, api_key)
+    typer.echo(body.decode() if raw else terminal.discovery_table(body))
+
+
+@app.command(epilog="Examples:\n\n  switchboard agents\n\n  switchboard agents --json")
+def agents(
+    *,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+    server: Server = _LOCAL,
+    api_key: Key = None,
+) -> None:
+    """Show every registered agent with its health, why, and since when."""
+    body = _ask(server, "/api/v1/nodes", {"show_all": "true"}, api_key)
+    typer.echo(body.decode() if json else terminal.agents_table(body))
+
+
+def _ask(server: str, path: str, given: Mapping[str, object], api_key: str | None) -> bytes:
+    from switchboard import control_plane  # noqa: PLC0415 - other commands start without a server
+
+    parameters = [(name, str(value)) for name, value in given.items() if value not in (None, "")]
+    try:
+        return control_plane.ask(server, path, parameters, api_key)
+    except control_plane.AskError as error:
+        typer.echo(f"switchboard: {error}", err=True)
+        raise typer.Exit(1) from None

@@ -38,6 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="Tells an AI agent which apps it can use on this machine.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument("--scan", action="store_true", help="print the discovered apps and exit")
     parser.add_argument("--json", action="store_true", help="with --scan: print JSON, for scripts")
@@ -49,8 +50,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     findings = scan(dev=options.dev)
     from switchboard.terminal import findings_json, findings_table
 
-    print(findings_json(findings) if options.json else findings_table(findings))
+    _print(findings_json(findings) if options.json else findings_table(findings))
     return 0
+
+
+def _print(text: str) -> None:
+    """Print in UTF-8, whatever the system thinks a pipe speaks: scripts read JSON, and names have every script."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(f"{text}\n".encode())
+    sys.stdout.buffer.flush()
 
 
 def scan(*, dev: bool = False, around: "Surroundings | None" = None) -> "tuple[Finding, ...]":
@@ -70,7 +78,21 @@ def surroundings() -> "Surroundings":
     from switchboard.settings import system
     from switchboard.sources.places import Surroundings
 
-    return Surroundings(system=system(), home=Path.home(), working=Path.cwd(), environment=os.environ)
+    return Surroundings(system=system(), home=_home(), working=_working(), environment=os.environ)
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # a user without a home, as in some containers
+        return Path("/")
+
+
+def _working() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:  # the folder was deleted under us
+        return Path("/")
 
 
 def check(path: Path) -> "tuple[Finding, bytes | None]":
@@ -84,10 +106,10 @@ def check(path: Path) -> "tuple[Finding, bytes | None]":
     from switchboard.descriptors.check import schema_problems
     from switchboard.descriptors.document import LARGEST
     from switchboard.settings import system
-    from switchboard.sources.desktop import read_regular
+    from switchboard.sources.desktop import read_regular, shown
 
     raw, _ = read_regular(path, LARGEST)
     reading = aai.read(raw, system=system(), folder=path.resolve().parent.name, origin=path.resolve().as_uri())
-    problems = (*reading.problems, *(schema_problems(reading.app) if reading.app else ()))
-    finding = Finding(source="file", location=str(path), app=reading.app, problems=problems)
+    problems = (*reading.problems, *schema_problems(reading))
+    finding = Finding(source="file", location=shown(path), app=reading.app, problems=problems)
     return finding, aai.write(reading.app) if reading.app else None

@@ -1,7 +1,47 @@
-"""What the outside says about this run: which system it is. Reads the process and its environment, decides nothing."""
+"""What the outside says about this run: the system, and the settings of the control plane.
 
+Settings come from flags, then the environment, then a file, then defaults. Reads the process and its environment, and
+decides nothing else.
+"""
+
+import ipaddress
+import os
 import sys
-from typing import Literal
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct, ValidationError, convert
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+CONFIG_VARIABLE = "SWITCHBOARD_CONFIG"
+_VARIABLES = {
+    "host": ("SWITCHBOARD_HOST",),
+    "port": ("SWITCHBOARD_PORT", "AGENTFIELD_PORT"),
+    "database_url": ("SWITCHBOARD_DATABASE_URL",),
+    "api_key": ("SWITCHBOARD_API_KEY", "AGENTFIELD_API_KEY"),
+    "log_level": ("SWITCHBOARD_LOG_LEVEL",),
+}
+
+
+class SettingsError(Exception):
+    """A setting cannot be used; the message says which one, where it came from, and what to do."""
+
+
+class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the control plane runs."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    database_url: str = ""
+    api_key: str | None = None
+    log_level: LogLevel = "info"
+    demo: bool = False
+
+    def __repr__(self) -> str:
+        key = "set" if self.api_key else "none"
+        return f"ServeSettings({self.host}:{self.port}, {self.database_url}, api_key {key})"
 
 
 def system() -> Literal["macos", "linux", "windows"]:
@@ -9,3 +49,60 @@ def system() -> Literal["macos", "linux", "windows"]:
     if sys.platform == "darwin":
         return "macos"
     return "windows" if sys.platform == "win32" else "linux"
+
+
+def serve_settings(flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> ServeSettings:
+    """Gather the settings: a flag wins over the environment, which wins over the file.
+
+    Raises:
+        SettingsError: one of them cannot be used, or they do not fit together.
+    """
+    config = flags.get("config") or environment.get(CONFIG_VARIABLE)
+    given = _from_file(Path(config)) if config else {}
+    for name, variables in _VARIABLES.items():
+        value = next((environment[variable] for variable in variables if environment.get(variable)), None)
+        if value is not None:
+            given[name] = value
+    given.update({name: value for name, value in flags.items() if value is not None and name != "config"})
+    try:
+        settings = convert(given, ServeSettings, strict=False)
+    except ValidationError as error:
+        raise SettingsError(f"A setting cannot be used: {error}.") from error
+    if not settings.api_key and not is_loopback(settings.host):
+        raise SettingsError(
+            f"{settings.host} can be reached from other machines, so an API key is needed. Set SWITCHBOARD_API_KEY, "
+            "or listen on 127.0.0.1."
+        )
+    return settings
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach a server on this host."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def database_path(url: str) -> str:
+    """Return the SQLite file of a database address, by default one in the user's data folder.
+
+    Raises:
+        SettingsError: it is some other kind of database.
+    """
+    if not url:
+        import platformdirs  # noqa: PLC0415 - only `serve` without a database needs it
+
+        return str(Path(platformdirs.user_data_dir("switchboard", appauthor=False)) / "control-plane.db")
+    if url.startswith("sqlite:///"):
+        return url.removeprefix("sqlite:///") or ":memory:"
+    raise SettingsError(f"{url.partition(':')[0]} databases are not supported by this version. Use sqlite:///FILE.")
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"The settings file {path} cannot be read: {error}.") from error

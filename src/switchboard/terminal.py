@@ -15,7 +15,7 @@ from switchboard.catalog.findings import Finding, Problem
 from switchboard.catalog.text import clean
 
 _WIDE = 200
-"""Columns where there is no terminal that has a width: a pipe or a file gets whole lines."""
+"""Columns where there is no terminal that has a width; what is wider is folded."""
 
 
 def findings_table(findings: Sequence[Finding]) -> str:
@@ -41,10 +41,57 @@ def findings_json(findings: Iterable[Finding]) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
+def discovery_table(answer: bytes) -> str:
+    """Return a discovery answer as a table: one line per capability."""
+    document: dict[str, Any] = msgspec.json.decode(answer)
+    rows = [
+        (
+            clean(item["invocation_target"], 100),
+            kind,
+            agent["health_status"],
+            clean(", ".join(item["tags"]), 40),
+            clean(item.get("description", ""), 80),
+        )
+        for agent in document["capabilities"]
+        for kind, key in (("reasoner", "reasoners"), ("skill", "skills"))
+        for item in agent[key]
+    ]
+    table = _table(("TARGET", "KIND", "HEALTH", "TAGS", "DESCRIPTION"), rows) if rows else ""
+    counts = (
+        f"{_count(document['total_agents'], 'agent')}, {_count(document['total_reasoners'], 'reasoner')}, "
+        f"{_count(document['total_skills'], 'skill')}"
+    )
+    pagination = document["pagination"]
+    following = pagination["offset"] + pagination["limit"]
+    more = f"; more with --offset {following}" if pagination["has_more"] else ""
+    return f"{table}\n{counts}{more}" if table else f"{counts}{more}"
+
+
+def agents_table(answer: bytes) -> str:
+    """Return a list of nodes as a table."""
+    document: dict[str, Any] = msgspec.json.decode(answer)
+    rows = [
+        (
+            clean(node["id"], 100),
+            node["health_status"],
+            clean(node["health_reason"] or "", 60),
+            node["health_since"] or "",
+            node["last_heartbeat"] or "",
+            clean(node["version"], 20),
+            str(len(node["reasoners"]) + len(node["skills"])),
+        )
+        for node in document["nodes"]
+    ]
+    head = ("AGENT", "HEALTH", "WHY", "SINCE", "LAST SEEN", "VERSION", "CAPABILITIES")
+    table = _table(head, rows, right="CAPABILITIES") if rows else ""
+    counted = _count(document["count"], "agent")
+    return f"{table}\n{counted}" if table else counted
+
+
 def problem_lines(finding: Finding) -> list[str]:
     """Return one line per problem, as compilers write them: place, severity, path, message."""
     return [
-        f"{finding.location}: {problem.severity}: {problem.path}: {clean(problem.message)}"
+        f"{clean(finding.location)}: {problem.severity}: {clean(problem.path)}: {clean(problem.message)}"
         for problem in sorted(finding.problems, key=lambda problem: problem.severity)
     ]
 
@@ -53,12 +100,10 @@ def verdict(finding: Finding) -> str:
     """Return one line that says whether a descriptor can be used."""
     errors = sum(problem.severity == "error" for problem in finding.problems)
     counted = f"{_count(errors, 'error')}, {_count(len(finding.problems) - errors, 'warning')}"
-    app = finding.app
+    app, place = finding.app, clean(finding.location)
     if app is None or not finding.usable:
-        return f"{finding.location} cannot be used: {counted}"
-    return (
-        f"{finding.location} is usable: {app.id} {app.version} with {_count(len(app.capabilities), 'tool')}; {counted}"
-    )
+        return f"{place} is not right: {counted}"
+    return f"{place} is usable: {app.id} {app.version} with {_count(len(app.capabilities), 'tool')}; {counted}"
 
 
 def problems_json(finding: Finding) -> str:
@@ -76,7 +121,7 @@ def _row(finding: Finding) -> tuple[str, ...]:
     return (app.id, clean(" | ".join(app.names.all), 60), app.platform, tools, finding.source, warnings)
 
 
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]], right: str) -> str:
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]], right: str = "") -> str:
     from rich.console import Console  # noqa: PLC0415 - 100 ms that JSON output need not pay
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -97,7 +142,7 @@ def _section(title: str, findings: Sequence[Finding]) -> str:
     lines = [title]
     for finding in findings:
         lines.append(f"  {clean(finding.location)} ({finding.source})")
-        lines += [f"    {problem.path}: {clean(problem.message)}" for problem in _worst(finding.problems)]
+        lines += [f"    {clean(problem.path)}: {clean(problem.message)}" for problem in _worst(finding.problems)]
     return "\n".join(lines) + "\n" if findings else ""
 
 

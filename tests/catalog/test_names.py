@@ -100,11 +100,14 @@ def test_an_unknown_target_names_what_looks_like_it(snapshot: Snapshot) -> None:
         snapshot.find("reserch:deep")
     with pytest.raises(UnknownTool) as capability:
         snapshot.find("research:dep")
-    for nonsense in ("", ":", "nothing", "a:", ":b", "x" * 2000):
+    with pytest.raises(UnknownTool, match=r"'com\.acme\.agent' has no tool 'nothing'"):
+        snapshot.find("com.acme.agent.nothing")
+    for nonsense in ("", ":", "nothing", "a:", ":b", "x" * 5000):
         with pytest.raises(InvalidTarget):
             snapshot.find(nonsense)
 
     assert owner.value.details["nearest"] == ["research"]
+    assert snapshot.nearest_owners("com.example.mial")[0] == "com.example.mail"
     assert capability.value.details["nearest"] == ["deep"]
 
 
@@ -128,6 +131,13 @@ def test_every_printed_target_finds_its_capability(pairs: list[tuple[str, str]])
         for kind in ("reasoner", "skill"):
             found_owner, found = snapshot.find(target(Address(owner, name, kind)))
             assert (found_owner.id, found.id, found.kind) == (owner, name, kind)
+
+
+def test_the_longest_ids_can_be_called() -> None:
+    """Five hundred characters each, all of which have to be encoded."""
+    snapshot = Snapshot.of([agent(":" * 500, skills={"%" * 500: []})])
+
+    assert snapshot.find(target(Address(":" * 500, "%" * 500, "skill")))[1].id == "%" * 500
 
 
 @given(st.text(max_size=60))

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.support import requirement
 
 from switchboard.catalog.errors import InvalidQuery
@@ -16,7 +17,6 @@ def parse(**parameters: str) -> Query:
 @requirement(
     "discovery:flags:input-schema-default",
     "discovery:flags:output-schema-default",
-    "discovery:flags:descriptions-default",
     "discovery:flags:examples-default",
     "discovery:format:default",
     "discovery:offset:default",
@@ -30,7 +30,6 @@ def test_without_parameters_the_defaults_of_the_seed_hold() -> None:
     assert (query.descriptions, query.format, query.limit, query.offset) == (None, "json", 100, 0)
 
 
-@requirement("discovery:agent-ids:united")
 def test_all_spellings_of_the_agent_filter_unite() -> None:
     """`agent`, `agent_id`, `node_id` name one, `agent_ids` and `node_ids` several; order does not matter."""
     query = parse(agent="c", agent_id="a", node_id="c", agent_ids="b, a", node_ids="d,,")
@@ -48,15 +47,25 @@ def test_the_three_formats_are_known_in_any_case(value: str) -> None:
         assert parse(health_status=health).health == health.lower()
 
 
+FLAGS = {
+    "include_input_schema": "input_schema",
+    "include_output_schema": "output_schema",
+    "include_descriptions": "descriptions",
+    "include_examples": "examples",
+}
+
+
 @requirement("discovery:flags:boolean")
 @pytest.mark.parametrize(
     ("value", "meaning"), [("true", True), ("1", True), ("YES", True), ("false", False), ("0", False), ("No", False)]
 )
 def test_booleans_have_three_spellings_each(value: str, meaning: bool) -> None:
     """In any case."""
-    query = parse(include_descriptions=value, include_input_schema=value)
-
-    assert (query.descriptions, query.input_schema) == (meaning, meaning)
+    for name, field in FLAGS.items():
+        assert getattr(parse(**{name: value}), field) is meaning
+        assert parse(**{name: value}) == replace(Query(), **{field: meaning})
+        with pytest.raises(InvalidQuery):
+            parse(**{name: "maybe"})
 
 
 @pytest.mark.parametrize("name", ["reasoner", "skill", "tags", "agent", "agent_ids"])
@@ -123,6 +132,15 @@ def test_an_unknown_parameter_is_refused_with_the_nearest_known_one() -> None:
     assert near.value.message.endswith("Did you mean include_input_schema?")
     assert near.value.details["allowed"] == ["include_input_schema"]
     assert far.value.details["allowed"] == list(PARAMETERS)
+
+
+def test_lists_that_would_take_seconds_to_match_are_refused() -> None:
+    """Five hundred entries, twenty of them with wildcards, are enough for everybody."""
+    assert len(parse(agent_ids=",".join(f"a{i}" for i in range(500))).agents) == 500
+    for value in (",".join(f"a{i}" for i in range(501)), ",".join(f"a{i}*" for i in range(21))):
+        for name in ("agent_ids", "tags"):
+            with pytest.raises(InvalidQuery):
+                parse(**{name: value})
 
 
 def test_a_single_value_given_twice_is_refused() -> None:

@@ -66,6 +66,13 @@ def test_agent_filters_take_wildcards() -> None:
     assert ids(select(agent="agent-*")) == ["agent-001", "agent-1", "agent-2"]
     assert ids(select(node_id="*1")) == ["a1", "agent-001", "agent-1"]
     assert ids(select(agent_ids="*-2,a1")) == ["a1", "agent-2"]
+    assert ids(select(node_ids="*-2,a1")) == ["a1", "agent-2"]
+
+
+@requirement("discovery:agent-ids:united")
+def test_one_agent_and_a_list_are_united() -> None:
+    """`agent` and `agent_ids` together."""
+    assert ids(select(agent="agent-001", agent_ids="a1,agent-2")) == ["a1", "agent-001", "agent-2"]
 
 
 @requirement("discovery:reasoner:pattern", "discovery:reasoner:alone")
@@ -128,7 +135,8 @@ def test_a_page_is_cut_by_agents_and_counts_everything() -> None:
     assert (ids(first), first.has_more) == (["a1", "agent-001", "agent-1"], True)
     assert (ids(last), last.has_more) == (["agent-2"], False)
     assert (ids(beyond), beyond.has_more, ids(none), none.has_more) == ([], False, [], True)
-    assert {page.total_agents for page in (first, last, beyond, none)} == {4}
+    totals = {(page.total_agents, page.total_reasoners, page.total_skills) for page in (first, last, beyond, none)}
+    assert totals == {(4, 3, 3)}
     assert capabilities(first)[1:3] == ["agent-001:deep_research", "agent-001:web_search"]
 
 

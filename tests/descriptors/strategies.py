@@ -20,12 +20,13 @@ json_values = st.recursive(
 )
 text = st.text(min_size=1, max_size=8, alphabet=st.characters(categories=["L", "N", "P"], exclude_characters="|"))
 strings = st.dictionaries(text, text, max_size=2)
+headers = st.dictionaries(st.sampled_from(["Accept", "X-Own"]), text, max_size=2)
 milliseconds = st.integers(1, 86_400_000)
 program = {"command": text}
 program_extras = {"args": st.lists(text, max_size=2), "env": strings, "timeout": milliseconds}
 urls = st.sampled_from(["https://example.com", "http://127.0.0.1:8080/a?b=c", "https://é.example/x#y"])
 executions: Record = st.one_of(
-    record({"type": st.just("http"), "baseUrl": urls}, {"defaultHeaders": strings, "timeout": milliseconds}),
+    record({"type": st.just("http"), "baseUrl": urls}, {"defaultHeaders": headers, "timeout": milliseconds}),
     record({"type": st.just("stdio"), **program}, {**program_extras, "keepAlive": st.booleans()}),
     record(
         {
@@ -50,7 +51,7 @@ executions: Record = st.one_of(
     record({"type": st.just("mcp"), "transport": st.just("stdio"), **program}, {**program_extras, "cwd": text}),
     record(
         {"type": st.just("mcp"), "transport": st.sampled_from(["streamable-http", "sse"]), "url": urls},
-        {"headers": strings},
+        {"headers": headers},
     ),
     record({"type": st.just("skill"), "path": text}),
     record({"type": st.just("cli"), **program}, {**program_extras, "cwd": text}),
@@ -103,10 +104,10 @@ tools: Record = record(
         "name": st.text(min_size=1, max_size=12, alphabet="abcXYZ019_-./"),
         "description": st.text(max_size=8),
         "execution": record(
-            {"path": text},
+            {"path": text.map(lambda path: f"/a{path}")},
             {
-                "method": text,
-                "headers": strings,
+                "method": st.sampled_from(["GET", "post", "Do_it"]),
+                "headers": headers,
                 "query": strings,
                 "body": json_values.filter(lambda value: value is not None),
                 "output": st.sampled_from(["json", "text"]),

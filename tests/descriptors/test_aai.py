@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.descriptors.strategies import documents, json_values, mutated_documents
-from tests.support import requirement
 
 from switchboard.catalog.model import App
 from switchboard.descriptors import aai
@@ -114,11 +113,26 @@ WRONG = [
         mail(tools=tool_with(parameters={"type": "string"})), ["$.tools[0].parameters.type"], id="parameters-is-text"
     ),
     pytest.param(mail(tools=tool_with(execution=None)), ["$.tools[0].execution.path"], id="http-without-path"),
+    pytest.param(mail(app=app_with(name=" | ")), ["$.app.name"], id="name-is-blank"),
+    pytest.param(mail(tools=tool_with(name="x" * 501)), ["$.tools[0].name"], id="tool-name-too-long"),
+    *(
+        pytest.param(mail(tools=tool_with(execution={"path": path})), ["$.tools[0].execution.path"], id=f"path-{path}")
+        for path in ("https://evil.example/", "//evil.example", "@evil.example/x", "/a b", "\\evil")
+    ),
+    pytest.param(
+        mail(tools=tool_with(execution={"path": "/x", "method": "G ET\r\nX: y"})),
+        ["$.tools[0].execution.method"],
+        id="method-injects",
+    ),
+    pytest.param(
+        mail(tools=tool_with(execution={"path": "/x", "headers": {"X": "a\r\nY: b"}})),
+        ["$.tools[0].execution.headers.X"],
+        id="header-injects",
+    ),
     pytest.param(mail(platforms={"android": {}}, platform=None), ["$.platforms"], id="draft-for-another-system"),
 ]
 
 
-@requirement("descriptor:validate:found")
 @pytest.mark.parametrize(("document", "paths"), WRONG)
 def test_what_is_wrong_is_told_with_its_path_and_makes_no_app(document: object, paths: list[str] | None) -> None:
     """Paths are those of the document as it was published."""
@@ -136,6 +150,7 @@ UNREADABLE = [
     (b"\x89PNG\r\n\x1a\n\x00\x00", "not UTF-8"),
     ('{"a": 1}'.encode("utf-16"), "not UTF-8"),
     (b"{'a': 1}", "not JSON"),
+    (b"# A README", "not JSON"),
     (b'{"a": NaN}', "not JSON"),
     (b"[1, 2]", "found a list"),
     (b'"text"', "found a string"),
@@ -181,6 +196,75 @@ def test_a_misspelt_key_is_told_what_was_meant() -> None:
     ]
 
 
+def test_a_password_in_an_address_is_not_repeated() -> None:
+    """Neither in a problem nor anywhere else."""
+    reading = read(mail(execution={"type": "http", "baseUrl": "https://user:hunter2@example.com"}))
+
+    assert "hunter2" not in str(reading.problems)
+
+
+def test_a_flood_of_problems_is_cut_and_counted() -> None:
+    """A hundred are told, and how many there are beyond."""
+    reading = read(mail(tools=[{"name": f"t{i}", "x": 1} for i in range(300)] + [{}]))
+
+    assert len(reading.problems) <= 102
+    assert "more problems" in reading.problems[-1].message
+    assert reading.app is None
+    assert errors(reading)
+
+
+AGREED = [
+    (mail(auth={"type": "none"}), True),
+    (mail(app=app_with(version="2.0.0")), False),
+    (mail(**{"$schema": 5}), False),
+    (mail(execution={"type": "http", "baseUrl": "https://a\ufeffb"}), False),
+    (mail(execution={"type": "http", "baseUrl": "https://a/\x1c"}), False),
+    (mail(execution={"type": "http", "baseUrl": "HTTPS://EXAMPLE.com:443"}), True),
+    (mail(tools=tool_with(execution={"path": "items/{id}"})), False),
+]
+
+
+@pytest.mark.parametrize(("document", "clean"), AGREED)
+def test_reader_and_contract_agree_on_corners_that_one_change_does_not_reach(document: object, clean: bool) -> None:
+    """Found by hand, held by this table."""
+    assert VALIDATOR.is_valid(document) is clean
+    assert (read(document).problems == ()) is clean
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        ({"schemaVersion": "7.9", "version": "1.0.0"}, "$.schemaVersion"),
+        ({"schemaVersion": "2.0"}, "$.version"),
+    ],
+)
+def test_an_access_descriptor_is_told_what_is_old_or_missing(document: dict[str, Any], path: str) -> None:
+    """As any other."""
+    access = {"protocol": "skill", "config": {"path": "/skills/x"}}
+    reading = read({**document, "app": {"name": {"default": "X"}}, "access": access})
+
+    assert reading.app is not None
+    assert [problem.path for problem in reading.problems] == [path]
+
+
+def test_a_draft_on_the_bus_is_held_to_the_rules_of_the_bus() -> None:
+    """What is read can be read again once it is written."""
+    entry: dict[str, Any] = {"automation": "dbus", "object": "nope", "tools": []}
+    reading = read({"schemaVersion": "1.0", "appId": "com.example.a", "platforms": {"linux": entry}})
+
+    assert errors(reading) == ["$.platforms.linux.object"]
+
+
+def test_ipc_on_windows_keeps_its_time_limit() -> None:
+    """And what is unknown in it is named."""
+    execution = {"type": "ipc", "timeout": 5000, "surprise": 1}
+    reading = read(mail(platform="windows", execution=execution))
+
+    assert reading.app is not None
+    assert aai.canonical(reading.app)["execution"] == {"type": "com", "progId": "com.example.mail", "timeout": 5000}
+    assert [problem.path for problem in reading.problems] == ["$.execution.type", "$.execution.surprise"]
+
+
 def test_null_is_read_as_absent() -> None:
     """With a warning."""
     reading = read({**mail(), "auth": None})
@@ -194,7 +278,9 @@ def test_schemas_that_cannot_be_used_are_an_authors_problem() -> None:
     reading = read(mail(tools=tool_with(returns={"type": "wat"}, parameters={"type": "object", "$ref": "#/no"})))
 
     assert reading.app is not None
-    assert [problem.path for problem in schema_problems(reading.app)] == ["$.tools[0].parameters", "$.tools[0].returns"]
+    assert [problem.path for problem in schema_problems(reading)] == ["$.tools[0].parameters", "$.tools[0].returns"]
+    old = read({**mail(tools=None), "skills": tool_with(returns={"type": "wat"})})
+    assert [problem.path for problem in schema_problems(old)] == ["$.skills[0].returns"]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

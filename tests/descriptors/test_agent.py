@@ -30,7 +30,7 @@ def test_a_registration_of_the_python_sdk_is_read_whole() -> None:
     probe = registration.agent
     assert (probe.id, probe.base_url, probe.version) == ("probe-agent", "http://127.0.0.1:18101", "2.3.1")
     assert (probe.group_id, probe.deployment_type, probe.health) == ("probe-agent", "long_running", "unknown")
-    assert (registration.lifecycle, registration.heartbeat_s) == ("starting", 2.0)
+    assert (registration.said, registration.heartbeat_s) == ("starting", 2.0)
     assert registration.problems == ()
     (reasoner,), (skill,) = probe.reasoners, probe.skills
     assert (reasoner.id, reasoner.tags, reasoner.description) == ("deep_research", ("research", "ml"), "Deep research")
@@ -73,6 +73,7 @@ def test_oddities_are_normalised_and_noted() -> None:
     assert sorted(problem.path for problem in registration.problems) == [
         "$.reasoners[0].description",
         "$.reasoners[0].input_schema",
+        "$.reasoners[0].tags",
         "$.reasoners[1]",
         "$.reasoners[2]",
         "$.version",
@@ -92,7 +93,15 @@ def test_descriptions_and_examples_are_also_taken_from_the_metadata() -> None:
 
 @pytest.mark.parametrize(
     ("said", "health"),
-    [("starting", "unknown"), ("ready", "active"), ("", "active"), ("degraded", "degraded"), ("offline", "inactive")],
+    [
+        ("starting", "unknown"),
+        ("ready", "active"),
+        ("", "active"),
+        ("degraded", "degraded"),
+        (" Offline ", "inactive"),
+        ("stopping", "inactive"),
+        ("pending_approval", "unknown"),
+    ],
 )
 def test_the_first_health_follows_what_the_agent_says(said: str, health: str) -> None:
     """Starting is not known yet; ready, or nothing at all, is active at once."""
@@ -100,7 +109,20 @@ def test_the_first_health_follows_what_the_agent_says(said: str, health: str) ->
 
 
 @pytest.mark.parametrize(
-    ("given_interval", "seconds"), [("2s", 2.0), ("500ms", 0.5), ("1m", 60.0), (30, 30.0), ("soon", None), (0, None)]
+    ("given_interval", "seconds"),
+    [
+        ("2s", 2.0),
+        ("500ms", 0.5),
+        ("1m", 60.0),
+        ("2m0s", 120.0),
+        ("30", 30.0),
+        (30, 30.0),
+        (120_000_000_000, 120.0),
+        ("soon", None),
+        (0, None),
+        (int("9" * 400), None),
+        ("9" * 400, None),
+    ],
 )
 def test_the_heartbeat_interval_is_read_in_every_unit(given_interval: object, seconds: float | None) -> None:
     """What cannot be read is left to the server."""
@@ -118,6 +140,10 @@ def test_the_heartbeat_interval_is_read_in_every_unit(given_interval: object, se
         ({"base_url": "127.0.0.1:8001"}, "$.base_url"),
         ({"base_url": "ftp://example.com"}, "$.base_url"),
         ({"base_url": "http://user:secret@example.com"}, "$.base_url"),
+        ({"base_url": "http://:80"}, "$.base_url"),
+        ({"base_url": "http://[::1"}, "$.base_url"),
+        ({"base_url": "http://a\x00b"}, "$.base_url"),
+        ({"base_url": "http://a\\b"}, "$.base_url"),
     ],
 )
 def test_only_an_id_and_an_address_are_needed(changes: dict[str, Any], path: str) -> None:
@@ -127,6 +153,29 @@ def test_only_an_id_and_an_address_are_needed(changes: dict[str, Any], path: str
 
     assert str(error.value.details["problems"]).startswith(f"['{path}: ")
     assert "secret" not in error.value.message
+
+
+def test_what_stands_in_the_wrong_place_is_noted_where_it_stands() -> None:
+    """Paths lead to the value, also inside the metadata."""
+    custom: dict[str, Any] = {"description": 5, "descriptions": {"a": []}, "tags": "one"}
+    registration = read(reasoners=[{"id": "a"}], metadata={"custom": custom}, lifecycle_status="dancing")
+
+    assert sorted(problem.path for problem in registration.problems) == [
+        "$.lifecycle_status",
+        "$.metadata.custom.description",
+        "$.metadata.custom.descriptions.a",
+    ]
+    assert registration.agent.tags == ("one",)
+
+
+def test_a_registration_cannot_flood_the_catalogue() -> None:
+    """A thousand reasoners and a hundred tags are plenty; ids that could not be called are left out."""
+    many = [f"r{i}" for i in range(5000)]
+    registration = read(reasoners=[*many, "x" * 501], skills=[{"id": "s", "tags": [f"t{i}" for i in range(500)]}])
+
+    assert len(registration.agent.reasoners) == 1000
+    assert len(registration.agent.skills[0].tags) == 100
+    assert len(registration.problems) == 2
 
 
 def test_what_is_no_json_object_is_refused_with_its_reason() -> None:

@@ -23,7 +23,7 @@ def plain(value: object) -> Any:
     return json.loads(msgspec.json.encode(value))
 
 
-@requirement("descriptor:load:found", "descriptor:shape:example")
+@requirement("descriptor:shape:example")
 @pytest.mark.parametrize("path", VARIANTS, ids=lambda path: path.stem)
 def test_a_published_form_is_read_into_its_canonical_form_with_a_warning_per_oddity(path: Path) -> None:
     """The fixture's canonical document and warning paths are exactly what the reader gives."""

@@ -25,7 +25,12 @@ def run(tmp_path: Path) -> Run:
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "AAI_"))}
         return subprocess.run(  # noqa: S603 - our own commands
             [str(Path(sys.executable).with_name(name)), *arguments],
-            env={**environment, "HOME": str(tmp_path), "AAI_HOME": str(home or tmp_path / "aai")},
+            env={
+                **environment,
+                "HOME": str(tmp_path),
+                "AAI_HOME": str(home or tmp_path / "aai"),
+                "XDG_DATA_DIRS": str(tmp_path / "share"),
+            },
             cwd=tmp_path,
             capture_output=True,
             text=True,
@@ -78,6 +83,7 @@ def test_scan_shows_broken_descriptors_with_their_reason_and_still_succeeds(run:
     (home / "broken/aai.json").write_text('{"half": ')
     evil = json.loads(EXAMPLE.read_text())
     evil["app"]["name"] = {"en": "Evil\x1b[2J\u202eName"}
+    evil["\x9b2Jkey"] = "\u202e"
     (home / "evil").mkdir()
     (home / "evil/aai.json").write_text(json.dumps({**evil, "app": {**evil["app"], "id": "com.example.evil"}}))
 
@@ -86,11 +92,23 @@ def test_scan_shows_broken_descriptors_with_their_reason_and_still_succeeds(run:
     assert (table.returncode, machine.returncode) == (0, 0)
     assert f"{home}/broken/aai.json (home)\n    $: the JSON ends too early" in table.stdout
     assert "Evil[2JName" in table.stdout
-    assert "\x1b" not in table.stdout
+    checked = run("switchboard", "check", str(home / "evil"))
+    assert not {"\x1b", "\x9b", "\u202e"} & set(table.stdout + checked.stdout)
     document = json.loads(machine.stdout)
     assert [app["id"] for app in document["apps"]] == ["com.example.evil"]
     assert document["apps"][0]["tools"] == ["add_note", "list_notes"]
     assert document["unusable"][0]["problems"][0]["kind"] == "syntax"
+
+
+def test_scan_prints_names_no_encoding_can_hold(run: Run, tmp_path: Path) -> None:
+    """A folder whose name is not UTF-8 does not stop anybody."""
+    folder = tmp_path / "home" / os.fsdecode(b"bad\xff")
+    folder.mkdir(parents=True)
+    (folder / "aai.json").write_bytes(EXAMPLE.read_bytes())
+
+    machine = run("aai-gateway", "--scan", "--json", home=tmp_path / "home")
+
+    assert json.loads(machine.stdout)["apps"][0]["location"].endswith("bad\\xff/aai.json")
 
 
 def test_an_empty_machine_has_no_apps(run: Run) -> None:
@@ -122,7 +140,7 @@ def test_check_says_what_is_wrong_where_and_fails(run: Run, tmp_path: Path) -> N
 
     assert (first.returncode, second.returncode) == (1, 1)
     assert f"{file}: error: $.tools[1].name: expected a string, found a number\n" in first.stdout
-    assert first.stdout.endswith("aai.json cannot be used: 1 error, 0 warnings\n")
+    assert first.stdout.endswith("aai.json is not right: 1 error, 0 warnings\n")
     document = json.loads(second.stdout)
     assert (document["usable"], [problem["path"] for problem in document["problems"]]) == (
         False,
@@ -156,3 +174,6 @@ def test_check_without_a_file_says_so(run: Run, tmp_path: Path) -> None:
     assert missing.returncode == 2
     assert missing.stderr == f"switchboard: {tmp_path}/nowhere.json cannot be read: No such file or directory\n"
     assert run("switchboard", "check").returncode == 2
+    assert "checks files only" in run("switchboard", "check", "https://example.com/aai.json").stderr
+    assert "choose one" in run("switchboard", "check", "--json", "--canonical", str(EXAMPLE)).stderr
+    assert run("aai-gateway", "--sc").returncode == 2

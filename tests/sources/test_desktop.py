@@ -5,7 +5,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,9 @@ def linux(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-@requirement("scan:home:app-folder", "scan:home:default", "scan:home:web-copies", "scan:home:both-kinds")
+@requirement(
+    "descriptor:load:found", "scan:home:app-folder", "scan:home:default", "scan:home:web-copies", "scan:home:both-kinds"
+)
 def test_the_home_holds_desktop_apps_and_copies_of_web_apps(linux: Machine) -> None:
     """`~/.aai/<app>/aai.json` and `~/.aai/web/<app>/aai.json`; the folder `web` is not an app itself."""
     linux.write("home/ann/.aai/com.example.mail/aai.json", "com.example.mail")
@@ -93,7 +96,6 @@ def test_another_home_is_chosen_by_the_environment(tmp_path: Path) -> None:
     "scan:bundles:user-applications",
     "scan:bundles:depth",
     "scan:bundles:path",
-    "scan:bundles:unreadable",
 )
 def test_macos_bundles_are_found_four_levels_down(tmp_path: Path) -> None:
     """In both application folders; not deeper, not elsewhere in a bundle; a folder that is missing is no matter."""
@@ -139,6 +141,8 @@ def test_linux_data_folders_follow_the_xdg_specification(tmp_path: Path) -> None
     entry = tmp_path / "usr/share/applications/pointed.desktop"
     entry.write_text(f"[Desktop Entry]\nName=Pointed\nX-AAI-Config={pointed}\n")
     entry.with_name("plain.desktop").write_text("[Desktop Entry]\nName=Plain\n")
+    for i, value in enumerate(("~nobody-at-all/aai.json", "relative/aai.json", "/a\0b", "/nowhere/aai.json")):
+        entry.with_name(f"wrong{i}.desktop").write_text(f"[Desktop Entry]\nX-AAI-Config = {value}\n")
 
     assert machine.found() == [
         ("org.example.own", "xdg"),
@@ -147,6 +151,9 @@ def test_linux_data_folders_follow_the_xdg_specification(tmp_path: Path) -> None
         ("org.example.pointed", "desktop entry"),
         ("com.vendor.app", "opt"),
     ]
+    wrong = [str(finding.problems[0]) for finding in machine.scan() if not finding.usable]
+    assert [text.partition("absolute")[1] for text in wrong] == ["absolute"] * 3 + [""]
+    assert "No such file" in wrong[3]
 
 
 def test_linux_data_folders_can_be_moved(tmp_path: Path) -> None:
@@ -211,6 +218,28 @@ def test_an_app_for_another_system_is_shown_with_a_warning(linux: Machine) -> No
     assert finding.problems[0].path == "$.platform"
 
 
+def test_a_scan_leaves_no_file_open(linux: Machine) -> None:
+    """Also not for a folder that is called aai.json."""
+    for i in range(10):
+        (linux.root / f"home/ann/.aai/folder{i}/aai.json").mkdir(parents=True)
+    probe = os.open("/dev/null", os.O_RDONLY)
+    os.close(probe)
+
+    linux.scan()
+
+    again = os.open("/dev/null", os.O_RDONLY)
+    os.close(again)
+    assert again == probe
+
+
+def test_a_link_loop_in_the_working_folder_is_reported(linux: Machine) -> None:
+    """`--dev` looks at files that may lead to themselves."""
+    (linux.root / "home/ann/work/aai.json").symlink_to("aai.json")
+
+    (finding,) = linux.scan(dev=True)
+    assert "symbolic links" in finding.problems[0].message
+
+
 def test_the_scan_runs_beside_an_event_loop(linux: Machine) -> None:
     """`load` gives what `scan` gives."""
     linux.write("home/ann/.aai/mail/aai.json", "com.example.mail")
@@ -269,10 +298,15 @@ def broken_twenty(home: Path) -> dict[str, str]:
     (home / "b19-folder" / "aai.json").mkdir(parents=True)
     (home / "b20-pipe").mkdir()
     os.mkfifo(home / "b20-pipe" / "aai.json")
-    special = {"b17-link-to-nowhere": "No such file", "b18-link-loop": "symbolic links", "b19-folder": "directory"}
+    special = {
+        "b17-link-to-nowhere": "No such file",
+        "b18-link-loop": "symbolic links",
+        "b19-folder": "not a regular file",
+    }
     return {**{name: reason for name, (_, reason) in texts.items()}, **special, "b20-pipe": "not a regular file"}
 
 
+@requirement("descriptor:validate:found")
 def test_of_five_hundred_apps_twenty_broken_ones_are_named_and_the_rest_found(linux: Machine) -> None:
     """Each broken one in its own way, with its own reason; nothing waits on the pipe."""
     for i in range(480):
@@ -291,15 +325,23 @@ def test_of_five_hundred_apps_twenty_broken_ones_are_named_and_the_rest_found(li
     assert {name: reasons[name] in text for name, text in broken.items()} == dict.fromkeys(reasons, True)
 
 
+@pytest.fixture
+def folder() -> Iterator[str]:
+    """Make a folder that other users can reach, which those of pytest are not."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        yield name
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become a user who may not read")
-def test_what_may_not_be_read_is_reported_and_skipped(linux: Machine) -> None:
+@requirement("scan:bundles:unreadable")
+def test_what_may_not_be_read_is_reported_and_skipped(folder: str) -> None:
     """An unreadable file and an unreadable folder, seen by a user who is not root."""
-    secret = linux.write("home/ann/.aai/secret/aai.json", "com.example.secret")
-    linux.write("home/ann/.aai/open/aai.json", "com.example.open")
-    secret.chmod(0)
-    (linux.root / "opt").mkdir(mode=0)
-    for folder in [linux.root, *linux.root.parents]:
-        folder.chmod(folder.stat().st_mode | 0o055)
+    root = Path(folder)
+    root.chmod(0o755)
+    machine = Machine(root)
+    machine.write("home/ann/.aai/secret/aai.json", "com.example.secret").chmod(0)
+    machine.write("home/ann/.aai/open/aai.json", "com.example.open")
+    (root / "opt").mkdir(mode=0)
     script = (
         "import os, sys\nfrom pathlib import Path\nfrom tests.sources.test_desktop import Machine\n"
         "machine = Machine(Path(sys.argv[1]))\n"
@@ -310,7 +352,7 @@ def test_what_may_not_be_read_is_reported_and_skipped(linux: Machine) -> None:
     )
 
     run = subprocess.run(  # noqa: S603 - our own interpreter and script
-        [sys.executable, "-c", script, str(linux.root)],
+        [sys.executable, "-c", script, folder],
         capture_output=True,
         text=True,
         check=True,

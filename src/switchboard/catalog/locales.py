@@ -8,8 +8,7 @@ from collections.abc import Mapping
 
 from switchboard.catalog.model import Names
 
-_TRADITIONAL = ("zh-TW", "zh-Hant", "zh-HK", "zh-MO")
-_SIMPLIFIED = ("zh-CN", "zh-SG", "zh-Hans", "zh")
+_TRADITIONAL = frozenset({"hant", "tw", "hk", "mo"})
 _VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
 
 
@@ -25,21 +24,23 @@ def from_environment(environment: Mapping[str, str]) -> str:
 def best(names: Names, wanted: str) -> str:
     """Return the name for a reader of `wanted`: exact, then wider, then the family, then the app's default."""
     by_tag = {tag.lower(): text for tag, text in names.texts}
-    for tag in _chain(wanted):
-        if tag.lower() in by_tag:
-            return by_tag[tag.lower()]
+    for tag in _wider(wanted.lower()):
+        if tag in by_tag:
+            return by_tag[tag]
     language = wanted.split("-", maxsplit=1)[0].lower()
-    family = (text for tag, text in by_tag.items() if tag.split("-")[0] == language)
-    return next(family, names.primary)
+    family = [(tag, text) for tag, text in by_tag.items() if tag.split("-", maxsplit=1)[0] == language]
+    if language == "zh":
+        same_script = _is_traditional(wanted.lower())
+        family.sort(key=lambda entry: _is_traditional(entry[0]) != same_script)
+    return family[0][1] if family else names.primary
 
 
-def _chain(wanted: str) -> list[str]:
-    parts = wanted.split("-")
-    wider = ["-".join(parts[:length]) for length in range(len(parts), 0, -1)]
-    if parts[0].lower() != "zh":
-        return wider
-    lowered = wanted.lower()
-    traditional = "hant" in lowered or any(lowered.startswith(tag.lower()) for tag in _TRADITIONAL)
-    if traditional:
-        return [*wider[:-1], *_TRADITIONAL, *_SIMPLIFIED]
-    return [*wider[:-1], *_SIMPLIFIED, *_TRADITIONAL]
+def _wider(tag: str) -> list[str]:
+    """Return the tag and its prefixes; plain `zh` is not among them, because it does not say which script."""
+    parts = tag.split("-")
+    shortest = 1 if parts[0] == "zh" and len(parts) > 1 else 0
+    return ["-".join(parts[:length]) for length in range(len(parts), shortest, -1)]
+
+
+def _is_traditional(tag: str) -> bool:
+    return not _TRADITIONAL.isdisjoint(tag.split("-")[1:])

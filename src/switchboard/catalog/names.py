@@ -28,7 +28,8 @@ PORTABLE_LIMIT = 39
 """Portable names stay under 40 characters: clients put their own prefix before them and refuse more than 64."""
 
 _MARKED_KINDS: tuple[Kind, ...] = ("skill", "reasoner")
-_LONGEST_TARGET = 1000
+_LONGEST_TARGET = 4000
+"""An owner and a name of 500 characters each, every one of them percent-encoded, and a kind between them."""
 
 
 class Address(Struct, frozen=True):

@@ -21,6 +21,9 @@ LIMIT_DEFAULT = 100
 LIMIT_MOST = 500
 OFFSET_MOST = 2**53
 
+MOST_ENTRIES = 500
+MOST_WILDCARDS = 20
+
 _ONE_AGENT = ("agent", "agent_id", "node_id")
 _MANY_AGENTS = ("agent_ids", "node_ids")
 _FLAGS = ("include_input_schema", "include_output_schema", "include_descriptions", "include_examples")
@@ -76,7 +79,7 @@ def parse_query(parameters: Iterable[tuple[str, str]]) -> Query:
         agents=_agents(given),
         reasoner=_one("reasoner", given) or None,
         skill=_one("skill", given) or None,
-        tags=_united(_listed("tags", given)),
+        tags=_united("tags", _listed("tags", given)),
         health=_choice("health_status", given, _HEALTHS),
         input_schema=flags["include_input_schema"] or False,
         output_schema=flags["include_output_schema"] or False,
@@ -91,15 +94,25 @@ def parse_query(parameters: Iterable[tuple[str, str]]) -> Query:
 def _agents(given: dict[str, list[str]]) -> tuple[str, ...]:
     single = [value for name in _ONE_AGENT for value in given.get(name, [])]
     many = [value for name in _MANY_AGENTS for value in _listed(name, given)]
-    return _united([*single, *many])
+    return _united("agent_ids", [*single, *many])
 
 
 def _listed(name: str, given: dict[str, list[str]]) -> list[str]:
     return [part for value in given.get(name, []) for part in value.split(",")]
 
 
-def _united(values: list[str]) -> tuple[str, ...]:
-    return tuple(sorted({value.strip() for value in values} - {""}))
+def _united(name: str, values: list[str]) -> tuple[str, ...]:
+    """Return the different entries in one order; a list that would take seconds to match is refused."""
+    united = tuple(sorted({value.strip() for value in values} - {""}))
+    wildcards = sum("*" in value for value in united)
+    if len(united) > MOST_ENTRIES or wildcards > MOST_WILDCARDS:
+        raise InvalidQuery(
+            f"Invalid {name} parameter. Must have at most {MOST_ENTRIES} entries, {MOST_WILDCARDS} of them with *",
+            parameter=name,
+            provided=f"{len(united)} entries, {wildcards} with *",
+            allowed=[f"{MOST_ENTRIES} entries", f"{MOST_WILDCARDS} with *"],
+        )
+    return united
 
 
 def _one(name: str, given: dict[str, list[str]]) -> str | None:

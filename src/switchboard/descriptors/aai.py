@@ -33,6 +33,8 @@ class Reading(Struct, frozen=True):
 
     app: App | None
     problems: tuple[Problem, ...]
+    tool_paths: dict[str, str] = {}
+    """Where each tool stands in the document, by name."""
 
 
 def read(raw: bytes, *, system: Platform, folder: str = "", origin: str = "") -> Reading:
@@ -44,9 +46,11 @@ def read(raw: bytes, *, system: Platform, folder: str = "", origin: str = "") ->
     root = Record(document, "$", report)
     access = root.take("access")
     app = _one_point_x(root, system, folder) if access is None else read_access(root, access, system, folder)
+    if app is None and not report.failed:
+        report.error("value", "$", "cannot be read as an app")
     if app is None or report.failed:
-        return Reading(None, tuple(report.problems))
-    return Reading(msgspec.structs.replace(app, origin=origin, raw=raw), tuple(report.problems))
+        return Reading(None, report.problems)
+    return Reading(msgspec.structs.replace(app, origin=origin, raw=raw), report.problems, report.tool_paths)
 
 
 def write(app: App) -> bytes:
@@ -80,7 +84,9 @@ def canonical(app: App) -> dict[str, Any]:
 
 
 def _one_point_x(root: Record, system: Platform, folder: str) -> App | None:
-    root.ignore("$schema")
+    schema = root.take("$schema")
+    if schema is not None:
+        schema.text(empty=True)
     _schema_version(root)
     version = read_version(root)
     identity = read_identity(root, folder)
@@ -135,7 +141,7 @@ def _schema_version(root: Record) -> None:
     elif text == "2.0":
         root.report.error("missing", f"{root.path}.access", "is missing; a 2.0 descriptor says where its app is")
     else:
-        root.report.error("value", value.path, f"{text!r} is not known; this version reads 1.x and 2.0")
+        root.report.error("value", value.path, "is not known; this version reads 1.x and 2.0")
 
 
 def _platform(root: Record, system: Platform) -> Platform:

@@ -14,8 +14,9 @@ _TYPES = {"mcp": "mcp", "skill": "skill", "acp-agent": "acp", "cli": "cli"}
 
 def read_access(root: Record, access: Value, system: Platform, folder: str) -> App | None:
     """Read a whole 2.0 document."""
-    root, access = root.quietly(), access.quietly()
-    root.ignore("schemaVersion", "discovery", "$schema", "access")
+    access = access.quietly()
+    root.ignore("discovery", "$schema", "access")
+    _schema_version(root)
     version = read_version(root)
     names, icon_url = _app(root)
     summary, keywords = _exposure(root)
@@ -36,13 +37,23 @@ def read_access(root: Record, access: Value, system: Platform, folder: str) -> A
     )
 
 
+def _schema_version(root: Record) -> None:
+    value = root.take("schemaVersion")
+    if value is None:
+        root.default("schemaVersion", "is missing, read as 2.0")
+    elif value.value != "2.0":
+        value.note_old_form("read as 2.0, because the document has access")
+
+
 def _app(root: Record) -> tuple[Names | None, str | None]:
     value = root.require("app")
     app = value.record() if value else None
     if app is None:
         return None, None
-    name, icon = app.require("name"), app.take("iconUrl")
-    names = read_names(app, name, app.take("defaultLang")) if name else None
+    name, icon, default = app.require("name"), app.take("iconUrl"), app.take("defaultLang")
+    # Here the key `default` is the rule, and no defaultLang is needed; one text is as old as elsewhere.
+    usual = name is not None and not isinstance(name.value, str)
+    names = read_names(app.quietly(), name.quietly() if usual else name, default) if name else None
     icon_url = icon.url() if icon else None
     app.finish()
     return names, icon_url

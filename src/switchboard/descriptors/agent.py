@@ -5,7 +5,7 @@ normalised and noted, never refused, because an agent that cannot register is lo
 """
 
 import re
-from collections.abc import Iterable
+import sys
 from typing import Any, cast
 
 import msgspec
@@ -14,22 +14,37 @@ from msgspec import Struct
 from switchboard.catalog.bindings import AgentServer, Binding, Json
 from switchboard.catalog.errors import InvalidDescriptor
 from switchboard.catalog.findings import Problem
+from switchboard.catalog.health import Said, said
 from switchboard.catalog.model import Agent, Capability, Health, Kind
 from switchboard.descriptors.document import Document, decode, kind_of
 
-_ADDRESS = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
-_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h)?")
-_UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_ADDRESS = re.compile(
+    r"https?://(\[[0-9a-f:.]+\]|[^\s/?#@:\[\]\\\x00-\x20]+)(:[0-9]{1,5})?(/[^\s?#\x00-\x1f]*)?", re.IGNORECASE
+)
+_DURATION = re.compile(r"(?:\d{1,9}(?:\.\d{1,9})?(?:ns|us|µs|ms|s|m|h))+")
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
+_UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_NANOSECONDS_FROM = 1_000_000
+"""A larger number is a Go duration, which counts nanoseconds; nobody calls every eleven days."""
 _LONGEST_ID = 500
+_MOST_CAPABILITIES = 1000
+_MOST_TAGS = 100
+_LONGEST_TAG = 200
+_CUSTOM = "$.metadata.custom"
 
-_HEALTH: dict[str, Health] = {"starting": "unknown", "offline": "inactive", "degraded": "degraded"}
+_HEALTH: dict[Said, Health] = {
+    "starting": "unknown",
+    "ready": "active",
+    "degraded": "degraded",
+    "offline": "inactive",
+}
 
 
 class Registration(Struct, frozen=True, kw_only=True):
     """What one registration says: the agent, how often it promises to call, and what had to be mended."""
 
     agent: Agent
-    lifecycle: str
+    said: Said
     heartbeat_s: float | None
     problems: tuple[Problem, ...]
 
@@ -60,7 +75,7 @@ def write(agent: Agent) -> bytes:
         "version": agent.version,
         "deployment_type": agent.deployment_type,
         "instance_id": agent.instance_id,
-        "lifecycle_status": next((said for said, health in _HEALTH.items() if health == agent.health), "ready"),
+        "lifecycle_status": next(word for word, health in _HEALTH.items() if health == agent.health),
         "metadata": {"custom": {"description": agent.description, "tags": list(agent.tags)}},
     }
     return msgspec.json.encode({**facts, **items})
@@ -79,7 +94,7 @@ class _Reader:
         binding = Binding(AgentServer(base_url=base_url))
         reasoners = self._capabilities("reasoner", "reasoners", binding, custom)
         skills = self._capabilities("skill", "skills", binding, custom)
-        lifecycle = self._text(self._document, "lifecycle_status").lower()
+        word = self._said()
         agent = Agent(
             id=agent_id,
             base_url=base_url,
@@ -87,17 +102,15 @@ class _Reader:
             group_id=self._text(self._document, "group_id") or agent_id,
             team_id=self._text(self._document, "team_id") or "default",
             deployment_type=self._text(self._document, "deployment_type") or "long_running",
-            description=self._text(custom, "description") or self._text(self._document, "description"),
-            tags=self._tags(custom) or self._tags(self._document),
+            description=self._text(custom, "description", _CUSTOM) or self._text(self._document, "description"),
+            tags=self._tags(custom, _CUSTOM) or self._tags(self._document, "$"),
             capabilities=(*reasoners, *skills),
             reasoner_count=len(reasoners),
-            health=_HEALTH.get(lifecycle, "active"),
+            health=_HEALTH[word],
             instance_id=self._text(self._document, "instance_id"),
             raw=Json(msgspec.json.encode(self._document)),
         )
-        return Registration(
-            agent=agent, lifecycle=lifecycle, heartbeat_s=self._heartbeat(), problems=tuple(self._problems)
-        )
+        return Registration(agent=agent, said=word, heartbeat_s=self._heartbeat(), problems=tuple(self._problems))
 
     def _id(self) -> str:
         value: object = self._document.get("id") or self._document.get("node_id")
@@ -105,6 +118,13 @@ class _Reader:
             message = f"must be a text of 1 to {_LONGEST_ID} characters"
             raise InvalidDescriptor(f"The registration's id {message}.", problems=[f"$.id: {message}"])
         return value.strip()
+
+    def _said(self) -> Said:
+        word = self._text(self._document, "lifecycle_status").strip()
+        known = said(word)
+        if known is None:
+            self._note("$.lifecycle_status", "is not known; read as starting")
+        return known or "starting"
 
     def _base_url(self) -> str:
         value: object = self._document.get("base_url")
@@ -120,8 +140,11 @@ class _Reader:
             path = f"$.{key}[{i}]"
             record: Document = cast("Document", value) if isinstance(value, dict) else {"id": value}
             name: object = record.get("id") or record.get("name")
-            if not isinstance(name, str) or not name.strip():
-                self._note(path, "has no id and was left out")
+            if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_ID:
+                self._note(path, f"has no id of 1 to {_LONGEST_ID} characters and was left out")
+            elif len(found) >= _MOST_CAPABILITIES:
+                self._note(f"$.{key}", f"has more than {_MOST_CAPABILITIES} entries; the rest was left out")
+                break
             elif name.strip() in found:
                 self._note(path, f"repeats the id {name.strip()!r} and was left out")
             else:
@@ -129,8 +152,9 @@ class _Reader:
                 found[name] = Capability(
                     kind=kind,
                     id=name,
-                    description=self._text(record, "description", path) or self._text(descriptions, name),
-                    tags=self._tags(record),
+                    description=self._text(record, "description", path)
+                    or self._text(descriptions, name, f"{_CUSTOM}.descriptions"),
+                    tags=self._tags(record, path),
                     input_schema=self._schema(record, "input_schema", path),
                     output_schema=self._schema(record, "output_schema", path),
                     examples=_examples(record.get("examples")) or _examples(examples.get(name)),
@@ -146,11 +170,14 @@ class _Reader:
             self._note(f"{path}.{key}", f"is {kind_of(value)} in the place of a schema and was left out")
         return None
 
-    def _tags(self, record: Document) -> tuple[str, ...]:
-        given = record.get("tags") or record.get("proposed_tags") or ()
-        values: Iterable[object] = cast("list[object]", given) if isinstance(given, list) else (given,)
-        tags = (value.strip() for value in values if isinstance(value, str))
-        return tuple(dict.fromkeys(tag for tag in tags if tag))
+    def _tags(self, record: Document, path: str) -> tuple[str, ...]:
+        given: object = record.get("tags") or record.get("proposed_tags") or []
+        values = cast("list[object]", given) if isinstance(given, list) else [given]
+        tags = [value.strip() for value in values if isinstance(value, str)]
+        kept = [sys.intern(tag) for tag in dict.fromkeys(tags) if tag and len(tag) <= _LONGEST_TAG][:_MOST_TAGS]
+        if len(kept) < len(set(map(str, values)) - {""}):
+            self._note(f"{path}.tags", f"has entries that are no texts, too long, or past {_MOST_TAGS}; left out")
+        return tuple(kept)
 
     def _text(self, record: Document, key: str, path: str = "$") -> str:
         value: object = record.get(key)
@@ -174,12 +201,14 @@ class _Reader:
 
     def _heartbeat(self) -> float | None:
         value: object = self._object(self._document, "communication_config").get("heartbeat_interval")
-        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
-            return float(value)
-        match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-        if match is None:
+        if isinstance(value, str) and value.isdecimal() and value.isascii():
+            value = int(value[:20])
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 2**63:
+            return float(value) / (1e9 if value >= _NANOSECONDS_FROM else 1.0)
+        if not isinstance(value, str) or not _DURATION.fullmatch(value):
             return None
-        return float(match[1]) * _UNIT_SECONDS[match[2] or "s"] or None
+        parts = _DURATION_PART.findall(value)
+        return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts) or None
 
     def _note(self, path: str, message: str) -> None:
         self._problems.append(Problem("warning", "value", path, message))

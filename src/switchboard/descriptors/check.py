@@ -7,15 +7,16 @@ know before.
 from collections.abc import Iterator
 
 from switchboard.catalog.findings import Problem
-from switchboard.catalog.model import App
 from switchboard.catalog.schema import ArgumentCheck
+from switchboard.descriptors.aai import Reading
 
 
-def schema_problems(app: App) -> Iterator[Problem]:
-    """Yield an error for every schema of the app that cannot be compiled."""
+def schema_problems(reading: Reading) -> Iterator[Problem]:
+    """Yield an error for every schema of a descriptor that cannot be compiled."""
     checker = ArgumentCheck()
-    for i, tool in enumerate(app.capabilities):
+    for tool in reading.app.capabilities if reading.app else ():
         for key, schema in (("parameters", tool.input_schema), ("returns", tool.output_schema)):
             reason = checker.problem(schema) if schema is not None else None
             if reason is not None:
-                yield Problem("error", "value", f"$.tools[{i}].{key}", f"is not a usable JSON Schema: {reason}")
+                path = f"{reading.tool_paths[tool.id]}.{key}"
+                yield Problem("error", "value", path, f"is not a usable JSON Schema: {reason}")

@@ -20,7 +20,13 @@ from switchboard.descriptors.document import kind_of
 Choice = TypeVar("Choice", bound=str)
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
-_URL = re.compile(r"https?://[^\s/?#@]+([/?#]\S*)?")
+_URL = re.compile(
+    r"[Hh][Tt][Tt][Pp][Ss]?://(\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]\\\x00-\x1f\ufeff]+)"
+    r"(:[0-9]{1,5})?([/?#][^\s\x00-\x1f\ufeff]*)?"
+)
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE = re.compile(r"[^\r\n\x00]*")
+_MOST_PROBLEMS = 100
 _LONGEST_TIMEOUT_MS = 86_400_000
 
 
@@ -28,20 +34,35 @@ class Report:
     """The problems found so far, in reading order."""
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self._problems: list[Problem] = []
+        self._further = 0
+        self.failed = False
+        """Whether something makes the document unusable."""
+        self.tool_paths: dict[str, str] = {}
+        """Where each tool stands, by name."""
 
     @property
-    def failed(self) -> bool:
-        """Whether something makes the document unusable."""
-        return any(problem.severity == "error" for problem in self.problems)
+    def problems(self) -> tuple[Problem, ...]:
+        """What was found; a flood is cut, with its size at the end."""
+        if not self._further:
+            return tuple(self._problems)
+        more = Problem("warning", "unknown", "$", f"and {self._further} more problems")
+        return (*self._problems, more)
 
     def error(self, kind: ProblemKind, path: str, message: str) -> None:
         """Note something that makes the document unusable."""
-        self.problems.append(Problem("error", kind, path, message))
+        first_error, self.failed = not self.failed, True
+        self._add(Problem("error", kind, path, message), needed=first_error)
 
     def warn(self, kind: ProblemKind, path: str, message: str) -> None:
         """Note something that was mended."""
-        self.problems.append(Problem("warning", kind, path, message))
+        self._add(Problem("warning", kind, path, message), needed=False)
+
+    def _add(self, problem: Problem, *, needed: bool) -> None:
+        if len(self._problems) < _MOST_PROBLEMS or needed:
+            self._problems.append(problem)
+        else:
+            self._further += 1
 
 
 class Value:
@@ -104,6 +125,14 @@ class Value:
             return ()
         return tuple((key, text) for key, item in record.entries() if (text := item.text(empty=True)) is not None)
 
+    def headers(self) -> Pairs:
+        """Return the map of HTTP headers; what could end a header line early is an error."""
+        pairs = self.pairs()
+        for name, value in pairs:
+            if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
+                self._report.error("value", joined(self.path, name), "is not an HTTP header")
+        return pairs
+
     def boolean(self) -> bool | None:
         """Return the truth value."""
         if isinstance(self.value, bool):
@@ -153,7 +182,8 @@ class Value:
         text = self.text()
         if text is None or _URL.fullmatch(text):
             return text
-        self._report.error("value", self.path, f"must be an http or https address without a user name; found {text!r}")
+        # The value is not repeated: somebody's password may be in it.
+        self._report.error("value", self.path, "must be an http or https address, without a user name")
         return None
 
     def json(self) -> Json:
@@ -166,6 +196,10 @@ class Value:
             return self.json()
         self._wrong_type("an object")
         return None
+
+    def refuse(self, message: str) -> None:
+        """Report that the value cannot be meant."""
+        self._report.error("value", self.path, message)
 
     def note_old_form(self, message: str) -> None:
         """Warn that the value is in an old form that was understood."""

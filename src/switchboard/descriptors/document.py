@@ -56,7 +56,7 @@ def _said(text: bytes, error: msgspec.DecodeError) -> str:
         text.decode()
     except UnicodeDecodeError as unicode_error:
         return f"not UTF-8 text (byte {unicode_error.start})"
-    if not text.rstrip().endswith(b"}"):
+    if text.lstrip().startswith(b"{") and not text.rstrip().endswith(b"}"):
         return "the JSON ends too early; perhaps the file is still being written"
     return f"not JSON: {error}"
 

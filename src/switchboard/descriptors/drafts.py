@@ -4,11 +4,13 @@ Times are in seconds here. Script templates are kept and shown, but never become
 """
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from switchboard.catalog.bindings import Auth, Com, Dbus, Execution, Http, Output, Route, Script, ScriptLanguage
+from switchboard.catalog.bindings import Auth, Com, Execution, Http, Output, Route, Script, ScriptLanguage
 from switchboard.catalog.model import Capability, Platform
 from switchboard.descriptors.auths import read_auth
 from switchboard.descriptors.cursor import Record, Value
+from switchboard.descriptors.executions import read_dbus
 from switchboard.descriptors.tools import read_tools
 
 _SCRIPTS: dict[str, ScriptLanguage] = {"applescript": "applescript", "jxa": "jxa"}
@@ -60,10 +62,10 @@ def _execution(entry: Record, tools: Value | None, app_id: str) -> Execution | N
             url = base.url() if base else None
             headers = entry.take("default_headers", "headers")
             timeout_ms = _seconds(entry)
-            pairs = headers.pairs() if headers else ()
+            pairs = headers.headers() if headers else ()
             return None if url is None else Http(base_url=url, default_headers=pairs, timeout_ms=timeout_ms)
         case "dbus":
-            return _dbus(entry, app_id)
+            return replace(read_dbus(entry, app_id), timeout_ms=_seconds(entry))
         case "com":
             prog_id = entry.take("progid")
             return Com(prog_id=(prog_id.text() if prog_id else None) or app_id, timeout_ms=_seconds(entry))
@@ -71,19 +73,6 @@ def _execution(entry: Record, tools: Value | None, app_id: str) -> Execution | N
             if value:
                 value.choice("restapi", "dbus", "com", *_SCRIPTS)
             return None
-
-
-def _dbus(entry: Record, app_id: str) -> Dbus:
-    service, path, interface = entry.take("service"), entry.take("object", "object_path"), entry.take("interface")
-    bus = entry.take("bus")
-    which = bus.choice("session", "system") if bus else None
-    return Dbus(
-        service=(service.text() if service else None) or app_id,
-        object_path=(path.text() if path else None) or "/com/aai/handler",
-        interface=(interface.text() if interface else None) or "com.aai.Executor",
-        bus="system" if which == "system" else "session",
-        timeout_ms=_seconds(entry),
-    )
 
 
 def _script(entry: Record, language: ScriptLanguage) -> Script:
@@ -111,7 +100,7 @@ def _flat_route(tool: Record) -> Route:
     return Route(
         path=path.text() if path else None,
         method=method.text() if method else None,
-        headers=headers.pairs() if headers else (),
+        headers=headers.headers() if headers else (),
         query=query.pairs() if query else (),
         body=body.json() if body else None,
         output=output,

@@ -42,9 +42,6 @@ def read_execution(record: Record, platform: Platform, app_id: str) -> Execution
     if kind == "ipc":
         kind = _DESKTOP_TYPE.get(platform, "ipc")
         value.note_old_form(f"old name of the platform's own way to call, {kind}")
-        record.ignore("ipc")
-        if kind == "com" and "progId" not in record and "prog_id" not in record and "progid" not in record:
-            return Com(prog_id=app_id)
     chosen = _READERS.get(kind) if isinstance(kind, str) else None
     if chosen is None:
         value.choice(*_READERS)
@@ -88,7 +85,7 @@ def read_route(record: Record) -> Route:
     return Route(
         path=path.text() if path else None,
         method=method.text() if method else None,
-        headers=headers.pairs() if headers else (),
+        headers=headers.headers() if headers else (),
         query=query.pairs() if query else (),
         body=body.json() if body else None,
         output=output.choice("json", "text") if output else None,
@@ -157,7 +154,7 @@ def _http(record: Record, _: str) -> Http | None:
     timeout_ms = _timeout(record)
     if url is None:
         return None
-    return Http(base_url=url, default_headers=headers.pairs() if headers else (), timeout_ms=timeout_ms)
+    return Http(base_url=url, default_headers=headers.headers() if headers else (), timeout_ms=timeout_ms)
 
 
 def _stdio(record: Record, _: str) -> Stdio | None:
@@ -193,7 +190,8 @@ def _apple_events(record: Record, app_id: str) -> AppleEvents:
     )
 
 
-def _dbus(record: Record, app_id: str) -> Dbus:
+def read_dbus(record: Record, app_id: str) -> Dbus:
+    """Read where an app is on the bus; the time limit is read by the caller, who knows its unit."""
     service, path = record.take("service"), record.take("objectPath", "object")
     interface, bus = record.take("interface"), record.take("bus")
     object_path = path.text() if path else None
@@ -205,12 +203,19 @@ def _dbus(record: Record, app_id: str) -> Dbus:
         object_path=object_path or "/com/aai/handler",
         interface=(interface.text() if interface else None) or "com.aai.Executor",
         bus=which or "session",
-        timeout_ms=_timeout(record),
     )
 
 
-def _com(record: Record, _: str) -> Com | None:
-    prog_id = record.require("progId", "progid")
+def _dbus(record: Record, app_id: str) -> Dbus:
+    return replace(read_dbus(record, app_id), timeout_ms=_timeout(record))
+
+
+def _com(record: Record, app_id: str) -> Com | None:
+    prog_id = record.take("progId", "progid")
+    if prog_id is None and record.says("type", "ipc"):
+        return Com(prog_id=app_id, timeout_ms=_timeout(record))
+    if prog_id is None:
+        record.report.error("missing", f"{record.path}.progId", "is missing")
     text = prog_id.text() if prog_id else None
     timeout_ms = _timeout(record)
     return None if text is None else Com(prog_id=text, timeout_ms=timeout_ms)
@@ -231,7 +236,7 @@ def _mcp(record: Record, _: str) -> McpStdio | McpHttp | None:
         )
     address, headers = record.require("url"), record.take("headers")
     url = address.url() if address else None
-    pairs, timeout_ms = headers.pairs() if headers else (), _timeout(record)
+    pairs, timeout_ms = headers.headers() if headers else (), _timeout(record)
     return None if url is None else McpHttp(transport=transport, url=url, headers=pairs, timeout_ms=timeout_ms)
 
 

@@ -42,7 +42,8 @@ def read_identity(root: Record, folder: str) -> Identity | None:
     icon = app.take("iconUrl")
     words = tuple(text for item in aliases.items() if (text := item.text())) if aliases else ()
     icon_url = icon.url() if icon else None
-    app.ignore("version")
+    if "version" not in root:
+        app.ignore("version")
     app.finish()
     if app_id is None or names is None or description is None:
         return None
@@ -126,7 +127,7 @@ def _names(value: Value | None, app: Record, app_id: str) -> Names | None:
 def _plain_names(value: Value, default: str | None) -> Names | None:
     parts = [part.strip() for part in value.value.split("|") if part.strip()]
     if not parts:
-        value.text()
+        value.refuse("has no name in it")
         return None
     value.note_old_form("one text in the place of names by language")
     first = default or _UNKNOWN_LANGUAGE

@@ -13,6 +13,9 @@ from switchboard.descriptors.executions import read_route, write_route
 
 NO_PARAMETERS = Json(b'{"type":"object","properties":{}}')
 _EASY_NAME = re.compile(r"[^\s:]{1,200}")
+_LONGEST_NAME = 500
+_PATH = re.compile(r"/([^/\s]\S*)?")
+_METHOD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 ReadRoute = Callable[[Record], Route]
@@ -25,9 +28,10 @@ def read_tools(value: Value, execution: Execution, route_of: ReadRoute | None = 
         record = item.record()
         tool = _tool(record, execution, route_of or _nested_route) if record else None
         if record and tool and tool.id in tools:
-            record.report.error("cross", f"{record.path}.name", f"there is another tool {tool.id!r}")
-        elif tool:
+            record.report.error("cross", f"{record.path}.name", "there is another tool of this name")
+        elif record and tool:
             tools[tool.id] = tool
+            record.report.tool_paths[tool.id] = record.path
     return tuple(tools.values())
 
 
@@ -50,7 +54,9 @@ def write_tool(tool: Capability) -> dict[str, Any]:
 def _tool(record: Record, execution: Execution, route_of: ReadRoute) -> Capability | None:
     name_value = record.require("name")
     name = name_value.text() if name_value else None
-    if name_value and name and not _EASY_NAME.fullmatch(name):
+    if name_value and name and len(name) > _LONGEST_NAME:
+        record.report.error("value", name_value.path, f"is longer than {_LONGEST_NAME} characters")
+    elif name_value and name and not _EASY_NAME.fullmatch(name):
         record.report.warn("value", name_value.path, "a name without spaces and colons is easier to call")
     description = record.take("description")
     if description is None:
@@ -85,12 +91,27 @@ def _nested_route(record: Record) -> Route:
 
 
 def _checked(route: Route, execution: Execution, record: Record) -> Route:
-    """Hold a route of a web API to its rules: it has a path, and its method is written large."""
+    """Hold a route to its rules: a method is a word; over http there is a path, and it stays below the base address."""
+    place = f"{record.path}.execution"
+    if route.method is not None and not _METHOD.fullmatch(route.method):
+        record.report.error("value", f"{place}.method", "is not the name of a method")
+    path = _path(route.path, f"{place}.path", record)
     if execution.kind != "http":
-        return route
-    if route.path is None:
-        record.report.error("cross", f"{record.path}.execution.path", "is missing; a tool over http needs a path")
-    return msgspec.structs.replace(route, method=(route.method or "POST").upper())
+        return msgspec.structs.replace(route, path=path)
+    if path is None:
+        record.report.error("cross", f"{place}.path", "is missing; a tool over http needs a path")
+    return msgspec.structs.replace(route, path=path, method=(route.method or "POST").upper())
+
+
+def _path(path: str | None, place: str, record: Record) -> str | None:
+    if path is None or _PATH.fullmatch(path):
+        return path
+    # `items/{id}` of the drafts means /items/{id}; `https://elsewhere`, `//elsewhere` and `@elsewhere` lead astray.
+    if path[0].isalnum() and ":" not in path.partition("/")[0] and _PATH.fullmatch(f"/{path}"):
+        record.report.warn("value", place, "does not begin with /, which was added")
+        return f"/{path}"
+    record.report.error("value", place, "must begin with one /, and have no spaces")
+    return path
 
 
 def _parameters(record: Record) -> Json | None:

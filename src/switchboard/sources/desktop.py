@@ -5,10 +5,11 @@ sensible size, and no folder is walked deeper than its layout says. Knows nothin
 """
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import final
+from typing import NamedTuple, final
 
 from switchboard.actions.ports import Source
 from switchboard.catalog.findings import Finding, Problem
@@ -18,7 +19,7 @@ from switchboard.descriptors.document import LARGEST
 from switchboard.sources.places import Place
 
 _NAME = "aai.json"
-_ENTRY_KEY = "X-AAI-Config="
+_ENTRY_LINE = re.compile(r"X-AAI-Config\s*=\s*(.*)")
 _LARGEST_ENTRY = 64 * 1024
 
 
@@ -48,12 +49,15 @@ class Desktop(Source):
             if not isinstance(error, FileNotFoundError | NotADirectoryError):
                 yield _unreadable(place, place.path, error)
             return
-        for path, folder in candidates:
-            finding = self._at(place, path, folder, seen)
+        for candidate in candidates:
+            finding = self._at(place, candidate, seen)
             if finding is not None:
                 yield finding
 
-    def _at(self, place: Place, path: Path, folder: str, seen: set[tuple[int, int]]) -> Finding | None:
+    def _at(self, place: Place, candidate: "_Candidate", seen: set[tuple[int, int]]) -> Finding | None:
+        path = candidate.path
+        if candidate.complaint:
+            return _broken(place, path, candidate.complaint)
         try:
             raw, identity = read_regular(path, LARGEST)
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -65,9 +69,9 @@ class Desktop(Source):
         if identity in seen:
             return None
         seen.add(identity)
-        reading = aai.read(raw, system=self._system, folder=folder, origin=path.as_uri())
+        reading = aai.read(raw, system=self._system, folder=candidate.folder, origin=path.as_uri())
         problems = (*reading.problems, *self._foreign(reading.app))
-        return Finding(source=place.label, location=str(path), app=reading.app, problems=problems)
+        return Finding(source=place.label, location=shown(path), app=reading.app, problems=problems)
 
     def _foreign(self, app: App | None) -> Iterator[Problem]:
         if app is not None and app.platform not in (self._system, "web"):
@@ -84,45 +88,68 @@ def read_regular(path: Path, largest: int) -> tuple[bytes, tuple[int, int]]:
         OSError: it cannot be read, or is no regular file.
     """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(f"{path} is not a regular file")
-        return file.read(largest + 1), (status.st_dev, status.st_ino)
+            raise OSError("not a regular file")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(largest + 1), (status.st_dev, status.st_ino)
+    finally:
+        os.close(descriptor)
 
 
-def _candidates(place: Place) -> list[tuple[Path, str]]:
-    """Return the paths to try, by name, each with the name that stands for an id where the document has none."""
-    if place.shape == "file":
-        return [(place.path, place.path.resolve().parent.name)]
+def shown(path: Path) -> str:
+    """Return a path as text that can be printed and encoded, whatever bytes the file system has in it."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
+class _Candidate(NamedTuple):
+    """A path to try, the name that stands for an id where the document has none, and what is wrong before reading."""
+
+    path: Path
+    folder: str
+    complaint: str = ""
+
+
+def _candidates(place: Place) -> list[_Candidate]:
+    """Return the paths to try, by name."""
     folder = place.path
+    if place.shape == "file":
+        return [_Candidate(folder, folder.parent.name)]
     names = sorted({entry.name for entry in folder.iterdir()} - place.skip)
     match place.shape:
         case "apps":
-            return [(folder / name / _NAME, name) for name in names]
+            return [_Candidate(folder / name / _NAME, name) for name in names]
         case "files":
-            return [(folder / name, name.removesuffix(".json")) for name in names if name.endswith(".json")]
+            return [_Candidate(folder / name, name.removesuffix(".json")) for name in names if name.endswith(".json")]
         case "bundles":
-            return [(folder / name / "Contents" / "Resources" / _NAME, name.removesuffix(".app")) for name in names]
+            inside = Path("Contents", "Resources", _NAME)
+            return [_Candidate(folder / name / inside, name.removesuffix(".app")) for name in names]
         case "entries":
-            entries = (folder / name for name in names if name.endswith(".desktop"))
-            return [(target, entry.stem) for entry in entries if (target := _entry_target(entry))]
+            entries = (_pointed(folder / name) for name in names if name.endswith(".desktop"))
+            return [candidate for candidate in entries if candidate is not None]
 
 
-def _entry_target(entry: Path) -> Path | None:
-    """Return the descriptor a desktop entry points to with `X-AAI-Config=`; an entry we cannot read has none."""
+def _pointed(entry: Path) -> _Candidate | None:
+    """Return the descriptor a desktop entry points to with `X-AAI-Config=`; most entries have none."""
     try:
         text, _ = read_regular(entry, _LARGEST_ENTRY)
     except OSError:
         return None
     for line in text.decode(errors="replace").splitlines():
-        if line.startswith(_ENTRY_KEY):
-            target = Path(line.removeprefix(_ENTRY_KEY).strip()).expanduser()
-            return target if target.is_absolute() else None
+        match = _ENTRY_LINE.fullmatch(line)
+        if match is not None:
+            target = match[1].strip()
+            if not target.startswith("/") or "\0" in target:
+                return _Candidate(entry, entry.stem, "X-AAI-Config is not an absolute path")
+            return _Candidate(Path(target), entry.stem)
     return None
 
 
 def _unreadable(place: Place, path: Path, error: OSError) -> Finding:
-    reason = error.strerror or str(error)
-    problem = Problem("error", "unreadable", "$", f"cannot be read: {reason}")
-    return Finding(source=place.label, location=str(path), problems=(problem,))
+    return _broken(place, path, f"cannot be read: {error.strerror or error}")
+
+
+def _broken(place: Place, path: Path, message: str) -> Finding:
+    problem = Problem("error", "unreadable", "$", message)
+    return Finding(source=place.label, location=shown(path), problems=(problem,))

@@ -42,8 +42,9 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     def aai_home(self) -> Path:
         """The person's own descriptors: `AAI_HOME`, or `~/.aai`."""
         chosen = self.environment.get("AAI_HOME") or "~/.aai"
-        inside_home = chosen.removeprefix("~/")
-        return self.home / inside_home if inside_home != chosen else self.working / chosen
+        if chosen == "~" or chosen.startswith("~/"):
+            return self.home / chosen[2:]
+        return self.working / chosen
 
 
 def places(around: Surroundings, *, dev: bool = False) -> tuple[Place, ...]:

@@ -1,0 +1,122 @@
+"""The live snapshot of this instance, kept from the store's changes: read-through, and right under races.
+
+A read costs no I/O while the snapshot is fresh. After thirty seconds without news the next reader asks the store once
+for what changed, and everybody who comes meanwhile waits for that one answer. Every change carries its revision, so
+what began before a change can never undo it. When the store does not answer, reading goes on from memory, and says so.
+"""
+
+from asyncio import Task, create_task, shield
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from switchboard.actions.ports import AgentStore, Clock, StoredAgent
+from switchboard.catalog.errors import ServiceUnavailable
+from switchboard.catalog.model import Agent, Health
+from switchboard.catalog.snapshot import Snapshot
+
+FRESH_S = 30.0
+RETRY_S = 1.0
+
+
+class View(Struct, frozen=True):
+    """A snapshot as a reader gets it: whether it came without asking the store, and since when that is silent."""
+
+    snapshot: Snapshot
+    hit: bool
+    stale_since: float | None
+
+
+class Directory:
+    """Holds the current snapshot, and when each agent was last seen: heartbeats change times, never the snapshot."""
+
+    def __init__(self, store: AgentStore, clock: Clock, read: Callable[[StoredAgent], Agent]) -> None:
+        self._store = store
+        self._clock = clock
+        self._read = read
+        self._snapshot = Snapshot()
+        self._revision = 0
+        self._revisions: dict[str, int] = {}
+        self._fresh_until = 0.0
+        self._refresh: Task[None] | None = None
+        self._listener: Callable[[StoredAgent], None] | None = None
+        self.seen_at: dict[str, float] = {}
+        self.stale_since: float | None = None
+
+    def current(self) -> Snapshot:
+        """Return the snapshot as it is, without asking anybody."""
+        return self._snapshot
+
+    def listen(self, listener: Callable[[StoredAgent], None]) -> None:
+        """Tell somebody about every agent that comes from the store."""
+        self._listener = listener
+
+    async def view(self) -> View:
+        """Return the snapshot for a reader, asking the store first if it has not been heard of for too long."""
+        hit = self._clock.passed() < self._fresh_until
+        if not hit:
+            if self._refresh is None:
+                self._refresh = create_task(self._catch_up_or_note())
+            await shield(self._refresh)
+        return View(self._snapshot, hit, self.stale_since)
+
+    async def catch_up(self) -> None:
+        """Apply everything the store has that this instance has not.
+
+        Raises:
+            ServiceUnavailable: the store does not answer.
+        """
+        revision, changes = await self._store.changes(self._revision)
+        news = [stored for stored in changes if stored.revision > self._revisions.get(stored.id, 0)]
+        if self._revisions:
+            for stored in news:
+                self.apply(stored, None if stored.registration is None else self._read(stored))
+        else:
+            self._load(news)
+        if self._listener is not None:
+            for stored in news:
+                self._listener(stored)
+        self._revision = max(self._revision, revision)
+        self._fresh_until = self._clock.passed() + FRESH_S
+        self.stale_since = None
+
+    def apply(self, stored: StoredAgent, agent: Agent | None) -> None:
+        """Take one change in, unless a newer one of the same agent is in already."""
+        if self._revisions.get(stored.id, 0) >= stored.revision:
+            return
+        self._revisions[stored.id] = stored.revision
+        if agent is None:
+            self._snapshot = self._snapshot.without_agent(stored.id)
+            self.seen_at.pop(stored.id, None)
+            return
+        self._snapshot = self._snapshot.with_agent(agent)
+        self.seen_at[stored.id] = max(stored.seen_at, self.seen_at.get(stored.id, 0.0))
+
+    def written(self, agent_ids: Iterable[str], revision: int) -> None:
+        """Note that this instance's own changes are in the store under a revision, so that they do not come back."""
+        for agent_id in agent_ids:
+            if agent_id in self._revisions:
+                self._revisions[agent_id] = max(revision, self._revisions[agent_id])
+
+    def set_health(self, agent_id: str, health: Health) -> None:
+        """Show an agent's new health in the next answer."""
+        agent = self._snapshot.agents.get(agent_id)
+        if agent is not None and agent.health != health:
+            self._snapshot = self._snapshot.with_agent(replace(agent, health=health))
+
+    def _load(self, changes: Sequence[StoredAgent]) -> None:
+        """Take everything in at once: building a snapshot of thousands one by one would copy its indexes each time."""
+        self._revisions = {stored.id: stored.revision for stored in changes}
+        present = [stored for stored in changes if stored.registration is not None]
+        self._snapshot = Snapshot.of(map(self._read, present), version=self._snapshot.version + 1)
+        self.seen_at = {stored.id: stored.seen_at for stored in present}
+
+    async def _catch_up_or_note(self) -> None:
+        try:
+            await self.catch_up()
+        except ServiceUnavailable:
+            self.stale_since = self.stale_since or self._clock.now()
+            self._fresh_until = self._clock.passed() + RETRY_S
+        finally:
+            self._refresh = None

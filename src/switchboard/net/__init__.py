@@ -1,0 +1,1 @@
+"""The only door to the network: everything that goes out goes through here."""

@@ -1,0 +1,128 @@
+"""The whole REST face as one ASGI application: who may come in, then discovery, then everything else.
+
+Every answer has a request id, every refusal a JSON body.
+"""
+
+import hmac
+from collections.abc import Awaitable, Callable, MutableMapping
+from hashlib import sha256
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from switchboard.actions.ports import Clock
+from switchboard.catalog.errors import InternalError, SwitchboardError
+from switchboard.catalog.text import nearest
+from switchboard.rest.answers import error_body, error_response, new_request_id, plain_error, request_id
+from switchboard.rest.discovery import PATH, Discovery
+from switchboard.telemetry.logs import Log
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+OPEN_PATHS = frozenset({"/", "/health", "/ready", "/metrics", "/openapi.json", "/docs"})
+"""What needs no key: nothing here tells what agents there are, or changes anything."""
+
+
+class App:
+    """Takes every request."""
+
+    def __init__(self, discovery: Discovery, routes: list[Route], clock: Clock, log: Log, api_key: str | None) -> None:
+        self._discovery = discovery
+        self._key = sha256(api_key.encode()).digest() if api_key else None
+        self._clock = clock
+        self._log = log
+        self._paths = sorted({route.path for route in routes} | {PATH})
+        self._rest = Starlette(
+            routes=routes,
+            exception_handlers={
+                SwitchboardError: self._refused,
+                HTTPException: self._http_error,
+                Exception: self._failed,
+            },
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "http" and not self._may_enter(scope):
+            await _unauthorized(scope, send)
+        elif scope["type"] == "http" and scope["path"] == PATH and scope["method"] in ("GET", "HEAD"):
+            await self._discovery(scope, send)
+        elif scope["type"] == "http":
+            await self._other(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._rest(scope, receive, send)
+
+    def _may_enter(self, scope: Scope) -> bool:
+        if self._key is None or scope["path"] in OPEN_PATHS:
+            return True
+        for name, value in scope["headers"]:
+            if name == b"x-api-key":
+                given = value
+            elif name == b"authorization" and value[:7].lower() == b"bearer ":
+                given = value[7:].strip()
+            else:
+                continue
+            # Hashes of one length: comparing tells neither the key nor how long it is.
+            if hmac.compare_digest(sha256(given).digest(), self._key):
+                return True
+        return False
+
+    async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+        identity = request_id(given.decode("latin-1"))
+        scope.setdefault("state", {})["request_id"] = identity
+
+        async def identified(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"x-request-id", identity.encode())]
+            await send(message)
+
+        await self._rest(scope, receive, identified)
+
+    async def _refused(self, request: Request, error: Exception) -> Response:
+        return error_response(error if isinstance(error, SwitchboardError) else InternalError(str(error)), request)
+
+    async def _http_error(self, request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        if status == 404:  # noqa: PLR2004 - what the status means
+            near = nearest(request.url.path, self._paths)
+            message = f"There is nothing at {request.url.path}."
+            return plain_error(request, 404, "not_found", message, nearest=near)
+        if status == 405:  # noqa: PLR2004
+            headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+            message = f"{request.method} is not possible here."
+            response = plain_error(request, 405, "method_not_allowed", message, allowed=headers.get("Allow", ""))
+            response.headers.update(headers)
+            return response
+        return plain_error(request, status, "invalid_request", str(error))
+
+    async def _failed(self, request: Request, error: Exception) -> Response:
+        self._log.event(
+            "error",
+            "request failed",
+            self._clock.now(),
+            request_id=request.state.request_id,
+            path=request.url.path,
+            error=f"{type(error).__name__}: {error}",
+        )
+        return error_response(InternalError("Something went wrong inside. The log has the details."), request)
+
+
+async def _unauthorized(_: Scope, send: Send) -> None:
+    identity = new_request_id()
+    message = "invalid or missing API key. Send it as X-API-Key, or as Authorization: Bearer."
+    body = error_body("unauthorized", message, None, identity)
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(body)),
+        (b"www-authenticate", b"Bearer"),
+        (b"x-request-id", identity.encode()),
+    ]
+    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

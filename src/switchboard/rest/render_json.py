@@ -1,0 +1,53 @@
+"""Discovery as JSON: seed 004, 3.4."""
+
+from typing import Any
+
+import msgspec
+
+from switchboard.catalog.model import Agent, Capability
+from switchboard.catalog.names import address_of, target
+from switchboard.catalog.query import Query
+
+encode = msgspec.json.encode
+
+
+def agent_fragments(agent: Agent, query: Query) -> tuple[bytes, tuple[bytes, ...]]:
+    """Encode what an agent looks like: everything up to its heartbeat, and each capability."""
+    head = encode(
+        {
+            "agent_id": agent.id,
+            "group_id": agent.group_id,
+            "base_url": agent.base_url,
+            "version": agent.version,
+            "health_status": agent.health,
+            "deployment_type": agent.deployment_type,
+        }
+    )
+    return head[:-1], tuple(encode(_capability(agent, item, query)) for item in agent.capabilities)
+
+
+def agent_bytes(head: bytes, seen: bytes | None, reasoners: list[bytes], skills: list[bytes]) -> bytes:
+    """Put one agent together."""
+    heartbeat = b"" if seen is None else b',"last_heartbeat":"%b"' % seen
+    return b'%b%b,"reasoners":[%b],"skills":[%b]}' % (head, heartbeat, b",".join(reasoners), b",".join(skills))
+
+
+def document(summary: dict[str, Any], agents: list[bytes]) -> bytes:
+    """Put the whole answer together."""
+    return b'%b,"capabilities":[%b]}' % (encode(summary)[:-1], b",".join(agents))
+
+
+def _capability(agent: Agent, item: Capability, query: Query) -> dict[str, Any]:
+    fields: dict[str, Any] = {"id": item.id}
+    if query.descriptions is not False and item.description:
+        fields["description"] = item.description
+    fields["tags"] = item.tags
+    for wanted, key, text in (
+        (query.input_schema, "input_schema", item.input_schema),
+        (query.output_schema, "output_schema", item.output_schema),
+        (query.examples, "examples", item.examples),
+    ):
+        if wanted and text is not None:
+            fields[key] = msgspec.Raw(text)
+    fields["invocation_target"] = target(address_of(agent.id, item))
+    return fields

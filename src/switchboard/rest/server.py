@@ -1,0 +1,114 @@
+"""The HTTP server: uvicorn, with an accept loop of our own.
+
+uvloop accepts one connection per turn of its loop; under load, a thousand clients that connect at once wait seconds for
+their turn. Here everything that waits is accepted in one go.
+"""
+
+import asyncio
+import errno
+import socket
+from collections.abc import Awaitable, Callable
+from types import FrameType
+from typing import Any, cast
+
+import uvicorn
+
+_ACCEPTED_AT_ONCE = 256
+_REST_S = 0.1
+_DRAIN_S = 20
+_BACKLOG = 2048
+_OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+Application = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+class Server(uvicorn.Server):
+    """Serves one application on one socket until it is told to stop; then finishes what it has begun."""
+
+    def __init__(self, application: Application, stopping: Callable[[], None]) -> None:
+        config = uvicorn.Config(
+            application,
+            http="httptools",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_DRAIN_S,
+            timeout_keep_alive=75,
+        )
+        super().__init__(config)
+        self._stopping = stopping
+        self._listener: socket.socket | None = None
+        self._joining: set[asyncio.Task[Any]] = set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept."""
+        await self.lifespan.startup()
+        self._listener = (sockets or [])[0]
+        self._listener.setblocking(False)
+        self.servers = []
+        self._listen()
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept nobody any more, then let every request end."""
+        if self._listener is not None:
+            asyncio.get_running_loop().remove_reader(self._listener.fileno())
+        await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Say that no new requests should come, before the door closes."""
+        self._stopping()
+        super().handle_exit(sig, frame)
+
+    def _listen(self) -> None:
+        if self._listener is not None and self._listener.fileno() >= 0 and not self.should_exit:
+            asyncio.get_running_loop().add_reader(self._listener.fileno(), self._accept, self._listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(_ACCEPTED_AT_ONCE):
+            try:
+                connection, _address = listener.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _OUT_OF_FILES:
+                    raise
+                # No file is free: clients wait in the queue until some are.
+                loop.remove_reader(listener.fileno())
+                loop.call_later(_REST_S, self._listen)
+                return
+            connection.setblocking(False)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            task = loop.create_task(self._join(connection))
+            self._joining.add(task)
+            task.add_done_callback(self._joining.discard)
+
+    async def _join(self, connection: socket.socket) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connection)
+        except OSError:
+            connection.close()
+
+    def _protocol(self) -> asyncio.Protocol:
+        protocol = cast("Callable[..., asyncio.Protocol]", self.config.http_protocol_class)
+        return protocol(config=self.config, server_state=self.server_state, app_state={})
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Open the socket to listen on.
+
+    Raises:
+        OSError: the address is taken, or is not ours.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener

@@ -1,0 +1,47 @@
+"""Logs as JSON events, one line each, gathered and written in batches.
+
+Writing a line per request through a logging library costs as much as answering the request; here a request appends one
+value, and a flush encodes and writes what has gathered. Warnings and errors are written at once.
+"""
+
+import sys
+from datetime import UTC, datetime
+from typing import Any, BinaryIO, Literal
+
+import msgspec
+
+Level = Literal["debug", "info", "warning", "error"]
+_ORDER: dict[Level, int] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_MOST_WAITING = 2000
+
+
+class Log:
+    """Writes events from `level` upwards to one stream."""
+
+    def __init__(self, stream: BinaryIO | None = None, level: Level = "info") -> None:
+        self._stream = stream or sys.stderr.buffer
+        self._least = _ORDER[level]
+        self._waiting: list[dict[str, Any]] = []
+        self.debugging = self._least <= _ORDER["debug"]
+
+    def event(self, level: Level, message: str, at: float, **fields: Any) -> None:
+        """Note an event; fields follow the message in their order."""
+        if _ORDER[level] < self._least:
+            return
+        self._waiting.append({"level": level, "timestamp": at, "message": message, **fields})
+        if _ORDER[level] >= _ORDER["warning"] or len(self._waiting) >= _MOST_WAITING:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what has gathered."""
+        waiting, self._waiting = self._waiting, []
+        for event in waiting:
+            event["timestamp"] = timestamp(event["timestamp"])
+        if waiting:
+            self._stream.write(msgspec.json.Encoder(enc_hook=str).encode_lines(waiting))
+            self._stream.flush()
+
+
+def timestamp(at: float) -> str:
+    """Return seconds since 1970 as RFC 3339 in UTC, to the millisecond."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
