@@ -58,7 +58,7 @@ class ControlPlane:
         self.clock = clock or SystemClock()
         self.log = Log(level=settings.log_level)
         self.store = SqliteStore(database_path(settings.database_url))
-        self.directory = Directory(self.store, self.clock, read_stored)
+        self.directory = Directory(self.store, self.clock, read_stored, settings.cache_ttl)
         self.life = Life(self.directory, self.store, self.clock, self._health_changed)
         self.directory.listen(self.life.remember)
         register = Register(self.store, self.directory, self.life, self.clock)

@@ -10,9 +10,9 @@ import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct, ValidationError, convert
+from msgspec import Meta, Struct, ValidationError, convert
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 CONFIG_VARIABLE = "SWITCHBOARD_CONFIG"
@@ -22,6 +22,7 @@ _VARIABLES = {
     "database_url": ("SWITCHBOARD_DATABASE_URL",),
     "api_key": ("SWITCHBOARD_API_KEY", "AGENTFIELD_API_KEY"),
     "log_level": ("SWITCHBOARD_LOG_LEVEL",),
+    "cache_ttl": ("SWITCHBOARD_CACHE_TTL",),
 }
 
 
@@ -37,6 +38,8 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     database_url: str = ""
     api_key: str | None = None
     log_level: LogLevel = "info"
+    cache_ttl: Annotated[float, Meta(ge=0, le=30)] = 30.0
+    """Seconds after which a reader asks the store for news, even if none came."""
     demo: bool = False
 
     def __repr__(self) -> str:

@@ -31,10 +31,13 @@ class View(Struct, frozen=True):
 class Directory:
     """Holds the current snapshot, and when each agent was last seen: heartbeats change times, never the snapshot."""
 
-    def __init__(self, store: AgentStore, clock: Clock, read: Callable[[StoredAgent], Agent]) -> None:
+    def __init__(
+        self, store: AgentStore, clock: Clock, read: Callable[[StoredAgent], Agent], fresh_s: float = FRESH_S
+    ) -> None:
         self._store = store
         self._clock = clock
         self._read = read
+        self._fresh_s = fresh_s
         self._snapshot = Snapshot()
         self._revision = 0
         self._revisions: dict[str, int] = {}
@@ -78,7 +81,7 @@ class Directory:
             for stored in news:
                 self._listener(stored)
         self._revision = max(self._revision, revision)
-        self._fresh_until = self._clock.passed() + FRESH_S
+        self._fresh_until = self._clock.passed() + self._fresh_s
         self.stale_since = None
 
     def apply(self, stored: StoredAgent, agent: Agent | None) -> None:
