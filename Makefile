@@ -1,6 +1,8 @@
 # Two commands matter: `make run` and `make test`. Both set up what they need, and are quick the second time.
 PYTHON ?= python3
 VENV := .venv
+# The published SDK has an environment of its own: tests run it as its users have it.
+AGENTFIELD := .venv-agentfield
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 # Where a person may wait for more than a second, say what is going on.
@@ -14,15 +16,17 @@ endif
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-run: $(VENV)/run.stamp  ## set up and show what the sample home offers
-	@AAI_HOME=examples/home $(BIN)/aai-gateway --scan
-	@printf '\nThese are the sample apps under examples/home. Next:\n'
+run: $(VENV)/run.stamp  ## set up and run a control plane with sample agents, until Ctrl-C
+	@printf 'In another terminal:\n'
+	@printf '  %-70s %s\n' '$(BIN)/switchboard discover' 'what the sample agents can do'
+	@printf '  %-70s %s\n' '$(BIN)/switchboard agents' 'who is there, and how they are'
 	@printf '  %-70s %s\n' '$(BIN)/aai-gateway --scan' 'the apps on this machine'
-	@printf '  %-70s %s\n' '$(BIN)/switchboard check examples/home/com.example.notes/aai.json' 'what is wrong with a descriptor'
+	@printf '  %-70s %s\n\n' '$(BIN)/switchboard check examples/home/com.example.notes' 'what is wrong with a descriptor'
+	@$(BIN)/switchboard serve --demo
 
-setup: $(VENV)/dev.stamp  ## set up everything that developing needs
+setup: $(VENV)/dev.stamp $(AGENTFIELD)/stamp  ## set up everything that developing needs
 
-test: check  ## set up, then run every check and every test
+test: check $(AGENTFIELD)/stamp  ## set up, then run every check and every test
 	$(BIN)/python -m pytest -n 2
 
 check: $(VENV)/dev.stamp  ## set up, then format, lint, types and import contracts
@@ -39,11 +43,11 @@ bench: $(VENV)/dev.stamp  ## measure; figures are ratios within the run
 	$(BIN)/python -m bench
 
 requirements: $(VENV)/dev.stamp  ## compile requirements/*.in to pinned requirements/*.txt
-	for name in build run dev; do $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
+	for name in build run dev agentfield; do $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 		--no-header --no-annotate --python-version 3.11 requirements/$$name.in --output-file requirements/$$name.txt || exit 1; done
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache bench/results.json
+	rm -rf $(VENV) $(AGENTFIELD) .pytest_cache .ruff_cache .hypothesis .import_linter_cache bench/results.json
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -59,4 +63,10 @@ $(VENV)/run.stamp: requirements/build.txt requirements/run.txt pyproject.toml | 
 $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp
 	$(SAY) 'Installing what checks and tests need into $(VENV) (once, about a minute) ...'
 	@$(PIP) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(AGENTFIELD)/stamp: requirements/agentfield.txt | $(VENV)/dev.stamp
+	$(SAY) 'Installing the published AgentField SDK into $(AGENTFIELD) (once, about half a minute) ...'
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(AGENTFIELD)
+	@$(BIN)/uv pip install --quiet --require-hashes --python $(AGENTFIELD) -r requirements/agentfield.txt
 	@touch $@

@@ -34,7 +34,7 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """How the control plane runs."""
 
     host: str = "127.0.0.1"
-    port: int = 8080
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8080
     database_url: str = ""
     api_key: str | None = None
     log_level: LogLevel = "info"

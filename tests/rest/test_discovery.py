@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 import zstandard
@@ -62,14 +63,14 @@ def catalog(plane: ControlPlane) -> ControlPlane:
     return plane
 
 
-def agents(answer: dict[str, object]) -> list[str]:
-    return [agent["agent_id"] for agent in answer["capabilities"]]  # type: ignore[index, attr-defined]
+def agents(answer: dict[str, Any]) -> list[str]:
+    return [agent["agent_id"] for agent in answer["capabilities"]]
 
 
-def targets(answer: dict[str, object]) -> list[str]:
+def targets(answer: dict[str, Any]) -> list[str]:
     return [
         item["invocation_target"]
-        for agent in answer["capabilities"]  # type: ignore[attr-defined]
+        for agent in answer["capabilities"]
         for item in (*agent["reasoners"], *agent["skills"])
     ]
 

@@ -6,8 +6,10 @@ their turn. Here everything that waits is accepted in one go.
 
 import asyncio
 import errno
+import signal
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, cast
 
@@ -55,6 +57,16 @@ class Server(uvicorn.Server):
         if self._listener is not None:
             asyncio.get_running_loop().remove_reader(self._listener.fileno())
         await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Take the signals to stop, without raising them again at the end: there is something to write after that."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Say that no new requests should come, before the door closes."""

@@ -118,7 +118,7 @@ class SqliteStore(AgentStore):
 
         try:
             return await get_running_loop().run_in_executor(self._thread, work)
-        except (sqlite3.Error, RuntimeError) as error:
+        except (sqlite3.Error, OSError, RuntimeError) as error:
             raise ServiceUnavailable(f"The database {self._path} does not answer: {error}.") from error
 
     def _open(self) -> None:

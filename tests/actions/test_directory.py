@@ -1,0 +1,166 @@
+"""The live snapshot: fresh, read-through, single flight, and right under races."""
+
+import asyncio
+import json
+
+import msgspec
+from tests.actions.fakes import HandClock, MemoryStore
+from tests.servers import registration
+from tests.support import requirement
+
+from switchboard.actions.directory import Directory
+from switchboard.actions.life import Life
+from switchboard.actions.ports import StoredAgent
+from switchboard.actions.register import Newcomer, Register
+from switchboard.catalog.query import Query
+from switchboard.control_plane import read_stored
+from switchboard.descriptors import agent as agents
+
+
+class Plane:
+    """The actions of one instance over a store that tests hold in hand."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self.clock = HandClock()
+        self.directory = Directory(store, self.clock, read_stored)
+        self.life = Life(self.directory, store, self.clock)
+        self.directory.listen(self.life.remember)
+        self.register = Register(store, self.directory, self.life, self.clock)
+
+    async def add(self, agent_id: str, name: str = "r") -> None:
+        """Register an agent with one reasoner."""
+        found = agents.read(json.dumps(registration(agent_id, {name: []})).encode())
+        await self.register.register(Newcomer(agent=found.agent, said="ready", heartbeat_s=2.0))
+
+    async def names(self) -> list[str]:
+        """Say who is there, and what they can do."""
+        page = (await self.directory.view()).snapshot.select(Query())
+        return [f"{match.agent.id}:{item.id}" for match in page.matches for item in match.reasoners]
+
+
+@requirement("cache:filters:in-memory")
+def test_a_fresh_snapshot_answers_without_a_question_to_the_store() -> None:
+    """One question when it is old, whatever is asked for; none until it is old again."""
+
+    async def story() -> None:
+        plane = Plane(MemoryStore())
+        await plane.add("a")
+        await plane.directory.view()
+        asked = plane.store.questions
+        for query in (Query(), Query(reasoner="*"), Query(tags=("x",)), Query(health="active")):
+            (await plane.directory.view()).snapshot.select(query)
+        assert plane.store.questions == asked
+        plane.clock.time += 31
+        assert not (await plane.directory.view()).hit
+        assert (await plane.directory.view()).hit
+        assert plane.store.questions == asked + 1
+
+    asyncio.run(story())
+
+
+def test_a_thousand_readers_of_an_old_snapshot_ask_once() -> None:
+    """Single flight."""
+
+    async def story() -> None:
+        plane = Plane(MemoryStore())
+        plane.store.gate.clear()
+        readers = [asyncio.create_task(plane.directory.view()) for _ in range(1000)]
+        await asyncio.sleep(0)
+        plane.store.gate.set()
+        await asyncio.gather(*readers)
+        assert plane.store.questions == 1
+
+    asyncio.run(story())
+
+
+def test_a_load_that_began_before_a_change_does_not_undo_it() -> None:
+    """Registered, changed and removed while the store was slow."""
+
+    async def story() -> None:
+        plane = Plane(MemoryStore())
+        await plane.add("changed", "old")
+        await plane.add("removed")
+        await plane.directory.view()
+        plane.clock.time += 31
+        other = Plane(plane.store)
+        await other.add("elsewhere")
+        plane.store.gate.clear()
+        slow = asyncio.create_task(plane.names())
+        await asyncio.sleep(0)
+        await plane.add("changed", "new")
+        await plane.add("added")
+        await plane.register.remove("removed")
+        plane.store.gate.set()
+
+        assert await slow == ["added:r", "changed:new", "elsewhere:r"]
+
+    asyncio.run(story())
+
+
+def test_what_another_instance_did_is_seen_after_the_time_to_live() -> None:
+    """New, changed and removed agents, and their life."""
+
+    async def story() -> None:
+        store = MemoryStore()
+        one, two = Plane(store), Plane(store)
+        await one.add("a")
+        await one.add("b")
+        assert await two.names() == ["a:r", "b:r"]
+        await one.add("a", "changed")
+        await one.register.remove("b")
+        two.clock.time += 31
+        assert await two.names() == ["a:changed"]
+        assert two.life.state("a") is not None
+        assert two.life.state("b") is None
+
+    asyncio.run(story())
+
+
+def test_when_the_store_is_down_answers_go_on_from_memory_and_say_so() -> None:
+    """And the store is asked again every second, not by every request."""
+
+    async def story() -> None:
+        plane = Plane(MemoryStore())
+        await plane.add("a")
+        await plane.directory.view()
+        plane.store.down = True
+        plane.clock.time += 31
+        view = await plane.directory.view()
+        assert (view.stale_since, view.snapshot.agents.get("a") is not None) == (1031.0, True)
+        asked = plane.store.questions
+        await plane.directory.view()
+        assert plane.store.questions == asked
+        plane.clock.time += 1.5
+        plane.store.down = False
+        assert (await plane.directory.view()).stale_since is None
+
+    asyncio.run(story())
+
+
+def test_the_own_change_of_health_does_not_come_back_from_the_store() -> None:
+    """A state saved earlier does not overwrite a newer one."""
+
+    async def story() -> None:
+        plane = Plane(MemoryStore())
+        await plane.add("a")
+        await plane.directory.view()
+        plane.life.goodbye("a", "shut down")
+        await plane.life.flush()
+        await plane.add("a", "back")
+        plane.clock.time += 31
+        view = await plane.directory.view()
+        found = view.snapshot.agents.get("a")
+        assert found is not None
+        assert found.health == "active"
+
+    asyncio.run(story())
+
+
+def test_a_stored_agent_is_read_without_the_text_it_sent() -> None:
+    """Memory holds what questions are about."""
+    text = json.dumps(registration("a", {"r": ["t"]})).encode()
+    found = read_stored(StoredAgent(id="a", registration=agents.read(text).agent.raw))
+
+    assert found.raw == b""
+    assert msgspec.json.decode(agents.write(found))["reasoners"][0]["id"] == "r"

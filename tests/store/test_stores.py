@@ -1,0 +1,122 @@
+"""What every store promises: the same suite runs over all of them."""
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from switchboard.actions.ports import StoredAgent
+from switchboard.catalog.bindings import Json
+from switchboard.catalog.errors import ServiceUnavailable
+from switchboard.catalog.health import State, beating, leasing
+from switchboard.store.sqlite import SqliteStore
+
+Result = TypeVar("Result")
+STATE = State(health="active", reason="registered", since=1.5, rhythm=beating(2.0))
+
+
+def stored(agent_id: str, text: bytes = b"{}") -> StoredAgent:
+    return StoredAgent(id=agent_id, registration=Json(text), state=STATE, registered_at=10.0, seen_at=11.0)
+
+
+def with_store(path: Path, work: Callable[[SqliteStore], Awaitable[Result]]) -> Result:
+    """Open, work, close, in a loop of its own."""
+
+    async def run() -> Result:
+        store = SqliteStore(str(path / "folder" / "plane.db"))
+        await store.open()
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(run())
+
+
+def test_what_was_saved_is_there_after_opening_again(tmp_path: Path) -> None:
+    """Whole: text, state, times, revision."""
+
+    async def save(store: SqliteStore) -> int:
+        await store.save(stored("a", b'{"x":1}'))
+        return await store.save(stored("a", b'{"x":2}'))
+
+    revision = with_store(tmp_path, save)
+    newest, agents = with_store(tmp_path, lambda store: store.changes(0))
+
+    assert newest == revision == 2
+    (agent,) = agents
+    assert agent == StoredAgent(
+        id="a", registration=Json(b'{"x":2}'), state=STATE, registered_at=10.0, seen_at=11.0, revision=2
+    )
+
+
+def test_changes_are_those_after_a_revision_removals_included(tmp_path: Path) -> None:
+    """So that an instance that was away catches up exactly."""
+
+    async def work(store: SqliteStore) -> list[tuple[str, bool]]:
+        for name in ("a", "b", "c"):
+            await store.save(stored(name))
+        await store.remove("b")
+        await store.save(stored("a"))
+        _, agents = await store.changes(3)
+        return [(agent.id, agent.registration is None) for agent in agents]
+
+    assert with_store(tmp_path, work) == [("b", True), ("a", False)]
+
+
+def test_signs_of_life_are_saved_without_a_change(tmp_path: Path) -> None:
+    """Only a changed state is news; an agent that is gone is not revived by one."""
+    inactive = State(health="inactive", reason="silent", since=50.0, rhythm=leasing())
+
+    async def work(store: SqliteStore) -> tuple[int, float, str, int]:
+        await store.save(stored("a"))
+        await store.save(stored("b"))
+        await store.remove("b")
+        await store.save_life({}, {"a": 42.0})
+        quiet, _ = await store.changes(3)
+        await store.save_life({"a": inactive, "b": inactive}, {})
+        _, agents = await store.changes(0)
+        found = {agent.id: agent for agent in agents}
+        state = found["a"].state
+        return quiet, found["a"].seen_at, state.health if state else "", len([x for x in agents if x.registration])
+
+    assert with_store(tmp_path, work) == (3, 42.0, "inactive", 1)
+
+
+def test_a_store_that_cannot_answer_says_so_in_our_words(tmp_path: Path) -> None:
+    """Closed, locked by somebody else, or not a database."""
+
+    async def closed(store: SqliteStore) -> None:
+        await store.close()
+        with pytest.raises(ServiceUnavailable):
+            await store.changes(0)
+
+    async def not_a_database() -> None:
+        (tmp_path / "text.db").write_text("this is not a database, but long enough to look like one" * 50)
+        store = SqliteStore(str(tmp_path / "text.db"))
+        with pytest.raises(ServiceUnavailable, match="does not answer"):
+            await store.open()
+
+    async def run() -> None:
+        store = SqliteStore(str(tmp_path / "plane.db"))
+        await store.open()
+        await closed(store)
+        await not_a_database()
+
+    asyncio.run(run())
+
+
+def test_a_newer_version_of_the_tables_is_left_alone(tmp_path: Path) -> None:
+    """Migrations run once, in order, each with its number."""
+    with_store(tmp_path, lambda store: store.changes(0))
+    with sqlite3.connect(tmp_path / "folder/plane.db") as connection:
+        before = connection.execute("PRAGMA user_version").fetchone()
+
+    with_store(tmp_path, lambda store: store.save(stored("a")))
+    with sqlite3.connect(tmp_path / "folder/plane.db") as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == before
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    connection.close()
