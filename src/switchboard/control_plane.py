@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, final
@@ -24,6 +24,7 @@ from switchboard.catalog.bindings import Json
 from switchboard.catalog.errors import ServiceUnavailable
 from switchboard.catalog.health import State
 from switchboard.catalog.model import Agent
+from switchboard.demo import AGENTS
 from switchboard.descriptors import agent as agents
 from switchboard.rest.app import App
 from switchboard.rest.discovery import PATH, Discovery
@@ -107,6 +108,11 @@ class ControlPlane:
                 since_flush = 0.0
                 await self._flush()
 
+    def say_goodbye_for(self, agent_ids: Iterable[str]) -> None:
+        """End agents that end with this server, and can no longer tell it."""
+        for agent_id in agent_ids:
+            self.life.goodbye(agent_id, "ended with its control plane")
+
     async def _flush(self) -> None:
         try:
             await self.life.flush()
@@ -156,24 +162,36 @@ async def _serve(settings: ServeSettings, listener: Any, url: str) -> int:
         print(f"switchboard: {error.message}", file=sys.stderr)
         return 1
 
-    def stopping() -> None:
+    demo: asyncio.Task[asyncio.subprocess.Process] | None = None
+
+    def begun() -> None:
+        nonlocal demo
+        if settings.demo:
+            demo = asyncio.create_task(_start_demo(url, settings.api_key))
+        print(f"Switchboard control plane on {url}", flush=True)
+        print(f"  discover:  {url}{PATH}\n  docs:      {url}/docs", flush=True)
+
+    def ending() -> None:
         plane.pages.ready = False
 
-    server = Server(plane.app, stopping)
+    server = Server(plane.app, begun, ending)
     keeping = asyncio.create_task(plane.keep())
-    demo = await _start_demo(url, settings.api_key) if settings.demo else None
-    print(f"Switchboard control plane on {url}", flush=True)
-    print(f"  discover:  {url}{PATH}\n  docs:      {url}/docs", flush=True)
     try:
         await server.serve(sockets=[listener])
     finally:
-        if demo is not None and demo.returncode is None:
-            demo.send_signal(signal.SIGTERM)
-            await demo.wait()
+        if demo is not None:
+            await _stop_demo(await demo)
+            plane.say_goodbye_for(AGENTS)
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
         await plane.stop()
     return 0
+
+
+async def _stop_demo(demo: asyncio.subprocess.Process) -> None:
+    if demo.returncode is None:
+        demo.send_signal(signal.SIGTERM)
+        await demo.wait()
 
 
 async def _start_demo(url: str, api_key: str | None) -> asyncio.subprocess.Process:

@@ -137,7 +137,9 @@ def main() -> None:
         signal.signal(number, stop)
     running = {name: _serve(abilities) for name, abilities in AGENTS.items()}
     registered: set[str] = set()
-    while not stopped.wait(0.2 if len(registered) < len(running) else _HEARTBEAT_S):
+    # An orphan ends itself: whoever started it was killed and could not say so.
+    parent = os.getppid()
+    while os.getppid() == parent and not stopped.wait(0.2 if len(registered) < len(running) else _HEARTBEAT_S):
         for name, agent in running.items():
             try:
                 _keep_in_touch(f"{server}/api/v1/nodes", key, name, agent.server_port, registered)
@@ -147,8 +149,9 @@ def main() -> None:
         try:
             request("POST", f"{server}/api/v1/nodes/{name}/shutdown", api_key=key, body=b'{"reason":"demo ends"}')
         except ServiceUnavailable:
-            print(f"demo: {name} could not say goodbye", flush=True)
-        agent.shutdown()
+            continue  # the control plane went first, and knows
+        finally:
+            agent.shutdown()
 
 
 def _keep_in_touch(nodes: str, key: str | None, name: str, port: int, registered: set[str]) -> None:

@@ -49,6 +49,10 @@ def test_a_lease_lets_an_agent_be_silent_for_minutes() -> None:
             plane.register.beat("beats", "ready")
             plane.life.tick()
         assert healths(plane) == {"beats": "active", "leases": "active"}
+        await plane.life.flush()
+        saved = plane.store.agents["leases"].state
+        assert saved is not None
+        assert saved.rhythm.lease_s == 300
 
     asyncio.run(story())
 

@@ -136,6 +136,8 @@ def test_the_heartbeat_interval_is_read_in_every_unit(given_interval: object, se
         ({"id": None}, "$.id"),
         ({"id": 5}, "$.id"),
         ({"id": "x" * 501}, "$.id"),
+        ({"id": "a\nb"}, "$.id"),
+        ({"id": "a\x1b[2J"}, "$.id"),
         ({"base_url": None}, "$.base_url"),
         ({"base_url": "127.0.0.1:8001"}, "$.base_url"),
         ({"base_url": "ftp://example.com"}, "$.base_url"),

@@ -36,6 +36,7 @@ def test_registrations_and_health_survive_a_restart(tmp_path: Path) -> None:
     found = {agent["agent_id"]: agent["health_status"] for agent in second.discover()["capabilities"]}
     assert found == {"a": "active", "b": "inactive"}
     assert second.client.post("/api/v1/nodes/a/heartbeat").status_code == 200
+    assert {oct(file.stat().st_mode & 0o777) for file in tmp_path.glob("plane.db*")} == {"0o600"}
     assert second.stop() == 0
 
 
@@ -199,9 +200,12 @@ def test_the_demo_shows_agents_that_really_run(tmp_path: Path) -> None:
     answer = httpx2.post(f"{statistician['base_url']}/skills/describe_numbers", json={"numbers": [1, 2, 6]})
     assert answer.json() == {"mean": 3.0, "median": 2.0, "largest": 6.0}
     assert httpx2.post(f"{statistician['base_url']}/skills/describe_numbers", json={}).status_code == 422
-    plane.stop()
+    assert plane.stop() == 0
     with pytest.raises(httpx2.ConnectError):
         httpx2.get(statistician["base_url"])
+    after = ControlPlane(tmp_path)
+    assert {agent["health_status"] for agent in after.discover()["capabilities"]} == {"inactive"}
+    after.stop()
 
 
 def test_discover_and_agents_print_tables_and_raw_answers(tmp_path: Path) -> None:

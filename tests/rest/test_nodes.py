@@ -83,6 +83,7 @@ def test_leases_are_granted_and_refused_by_phase(plane: ControlPlane) -> None:
     assert (answer.status_code, answer.json()["lease_seconds"]) == (200, 300)
     status = plane.client.get("/api/v1/nodes/a/status").json()["status"]
     assert (status["lease_s"], status["expected_every_s"]) == (300, 120)
+    assert plane.client.patch("/api/v1/nodes/a/status", json={"phase": None, "status": "ready"}).status_code == 200
     wrong = plane.client.patch("/api/v1/nodes/a/status", json={"phase": "dancing"})
     assert (wrong.status_code, wrong.json()["message"]) == (400, "unsupported phase: dancing")
     plane.client.patch("/api/v1/nodes/a/status", json={"phase": "degraded"})
@@ -135,8 +136,10 @@ def test_paths_and_methods_that_do_not_exist_are_told_what_does(plane: ControlPl
 
     assert (lost.status_code, lost.json()["details"]["nearest"][0]) == (404, "/api/v1/nodes")
     assert (wrong.status_code, wrong.json()["error"]) == (405, "method_not_allowed")
+    assert (wrong.headers["allow"], wrong.json()["details"]["allowed"]) == ("GET, HEAD, POST", ["GET", "HEAD", "POST"])
+    assert plane.client.post("/api/v1/nodes/x").headers["allow"] == "DELETE, GET, HEAD"
     assert wrong.json()["request_id"] == wrong.headers["x-request-id"]
-    assert plane.client.post("/api/v1/discovery/capabilities").status_code in (404, 405)
+    assert plane.client.post("/api/v1/discovery/capabilities").headers["allow"] == "GET, HEAD"
 
 
 def test_the_did_endpoint_answers_at_once_that_it_is_not_there(plane: ControlPlane) -> None:

@@ -147,8 +147,8 @@ def test_with_a_key_only_those_who_have_it_come_in(tmp_path: Path, header: dict[
     """By either header; monitors need none; the key is in no log and no error."""
     plane = ControlPlane(tmp_path, SWITCHBOARD_API_KEY="k-123")
 
-    refused = plane.client.get("/api/v1/discovery/capabilities")
-    assert (refused.status_code, refused.json()["error"]) == (401, "unauthorized")
+    refused = plane.client.get("/api/v1/discovery/capabilities", headers={"X-Request-ID": "mine"})
+    assert (refused.status_code, refused.json()["error"], refused.json()["request_id"]) == (401, "unauthorized", "mine")
     assert plane.client.get("/api/v1/nodes", headers={"X-API-Key": "k-124"}).status_code == 401
     assert plane.client.post("/api/v1/nodes/register", json=registration("a")).status_code == 401
     assert plane.client.get("/api/v1/discovery/capabilities", headers=header).status_code == 200

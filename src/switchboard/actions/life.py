@@ -66,7 +66,7 @@ class Life:
             self._directory.seen_at[agent_id] = self._clock.now()
             self._unsaved_beats.add(agent_id)
         if rhythm is not None and rhythm != state.rhythm and not state.ended:
-            state = self._states[agent_id] = health.with_rhythm(state, rhythm)
+            state = self._states[agent_id] = self._unsaved_states[agent_id] = health.with_rhythm(state, rhythm)
         return self._moved(agent_id, state, health.beat(state, word, self._clock.now()))
 
     def goodbye(self, agent_id: str, reason: str) -> State | None:

@@ -27,6 +27,7 @@ _UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 0.001, "s": 1.0, "m"
 _NANOSECONDS_FROM = 1_000_000
 """A larger number is a Go duration, which counts nanoseconds; nobody calls every eleven days."""
 _LONGEST_ID = 500
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MOST_CAPABILITIES = 1000
 _MOST_TAGS = 100
 _LONGEST_TAG = 200
@@ -114,8 +115,8 @@ class _Reader:
 
     def _id(self) -> str:
         value: object = self._document.get("id") or self._document.get("node_id")
-        if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST_ID:
-            message = f"must be a text of 1 to {_LONGEST_ID} characters"
+        if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST_ID or _CONTROL.search(value):
+            message = f"must be a text of 1 to {_LONGEST_ID} characters, without control characters"
             raise InvalidDescriptor(f"The registration's id {message}.", problems=[f"$.id: {message}"])
         return value.strip()
 
@@ -140,7 +141,7 @@ class _Reader:
             path = f"$.{key}[{i}]"
             record: Document = cast("Document", value) if isinstance(value, dict) else {"id": value}
             name: object = record.get("id") or record.get("name")
-            if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_ID:
+            if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_ID or _CONTROL.search(name):
                 self._note(path, f"has no id of 1 to {_LONGEST_ID} characters and was left out")
             elif len(found) >= _MOST_CAPABILITIES:
                 self._note(f"$.{key}", f"has more than {_MOST_CAPABILITIES} entries; the rest was left out")

@@ -6,6 +6,7 @@ Every answer has a request id, every refusal a JSON body.
 import hmac
 from collections.abc import Awaitable, Callable, MutableMapping
 from hashlib import sha256
+from http import HTTPStatus
 from typing import Any
 
 from starlette.applications import Starlette
@@ -17,7 +18,7 @@ from starlette.routing import Route
 from switchboard.actions.ports import Clock
 from switchboard.catalog.errors import InternalError, SwitchboardError
 from switchboard.catalog.text import nearest
-from switchboard.rest.answers import error_body, error_response, new_request_id, plain_error, request_id
+from switchboard.rest.answers import error_body, error_response, plain_error, request_id
 from switchboard.rest.discovery import PATH, Discovery
 from switchboard.telemetry.logs import Log
 
@@ -25,6 +26,7 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+_READING = ("GET", "HEAD")
 OPEN_PATHS = frozenset({"/", "/health", "/ready", "/metrics", "/openapi.json", "/docs"})
 """What needs no key: nothing here tells what agents there are, or changes anything."""
 
@@ -37,6 +39,7 @@ class App:
         self._key = sha256(api_key.encode()).digest() if api_key else None
         self._clock = clock
         self._log = log
+        self._routes = routes
         self._paths = sorted({route.path for route in routes} | {PATH})
         self._rest = Starlette(
             routes=routes,
@@ -51,7 +54,7 @@ class App:
         """Answer one request."""
         if scope["type"] == "http" and not self._may_enter(scope):
             await _unauthorized(scope, send)
-        elif scope["type"] == "http" and scope["path"] == PATH and scope["method"] in ("GET", "HEAD"):
+        elif scope["type"] == "http" and scope["path"] == PATH and scope["method"] in _READING:
             await self._discovery(scope, send)
         elif scope["type"] == "http":
             await self._other(scope, receive, send)
@@ -74,8 +77,7 @@ class App:
         return False
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-        identity = request_id(given.decode("latin-1"))
+        identity = _identity(scope)
         scope.setdefault("state", {})["request_id"] = identity
 
         async def identified(message: MutableMapping[str, Any]) -> None:
@@ -90,17 +92,22 @@ class App:
 
     async def _http_error(self, request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        if status == 404:  # noqa: PLR2004 - what the status means
-            near = nearest(request.url.path, self._paths)
+        if status not in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
+            return plain_error(request, status, "invalid_request", str(error))
+        allowed = self._methods(request.scope["path"])
+        if not allowed:
             message = f"There is nothing at {request.url.path}."
-            return plain_error(request, 404, "not_found", message, nearest=near)
-        if status == 405:  # noqa: PLR2004
-            headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-            message = f"{request.method} is not possible here."
-            response = plain_error(request, 405, "method_not_allowed", message, allowed=headers.get("Allow", ""))
-            response.headers.update(headers)
-            return response
-        return plain_error(request, status, "invalid_request", str(error))
+            return plain_error(request, 404, "not_found", message, nearest=nearest(request.url.path, self._paths))
+        message = f"{request.method} is not possible here. Possible: {', '.join(allowed)}."
+        response = plain_error(request, 405, "method_not_allowed", message, allowed=allowed)
+        response.headers["Allow"] = ", ".join(allowed)
+        return response
+
+    def _methods(self, path: str) -> list[str]:
+        if path == PATH:
+            return list(_READING)
+        matching = (route.methods or set() for route in self._routes if route.path_regex.match(path))
+        return sorted(set[str]().union(*matching))
 
     async def _failed(self, request: Request, error: Exception) -> Response:
         self._log.event(
@@ -114,8 +121,13 @@ class App:
         return error_response(InternalError("Something went wrong inside. The log has the details."), request)
 
 
-async def _unauthorized(_: Scope, send: Send) -> None:
-    identity = new_request_id()
+def _identity(scope: Scope) -> str:
+    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+    return request_id(given.decode("latin-1"))
+
+
+async def _unauthorized(scope: Scope, send: Send) -> None:
+    identity = _identity(scope)
     message = "invalid or missing API key. Send it as X-API-Key, or as Authorization: Bearer."
     body = error_body("unauthorized", message, None, identity)
     headers = [

@@ -144,7 +144,8 @@ class Discovery:
         if view.stale_since is not None:
             since = time_text(view.stale_since)
             common.append((b"warning", f'110 switchboard "Response is Stale: no store since {since}"'.encode()))
-        if wishes.has and (wishes.has == b"*" or etag in wishes.has):
+        # The comparison is weak: with or without W/, the quoted text decides.
+        if wishes.has and (wishes.has == b"*" or etag[2:] in wishes.has):
             await _send(send, 304, common, b"")
             return
         body = self._body(question, view)
@@ -233,6 +234,14 @@ class Discovery:
     async def _refuse(self, error: SwitchboardError, wishes: Wishes, send: Send) -> None:
         status, word = status_of(error)
         self._metrics.failed["json"].inc()
+        self._log.event(
+            "info",
+            "discovery request refused",
+            self._clock.now(),
+            request_id=wishes.request_id,
+            error=error.message,
+            details=error.details,
+        )
         body = error_body(word, error.message, error.details, wishes.request_id)
         await _send(send, status, _error_headers(wishes, body), body)
 

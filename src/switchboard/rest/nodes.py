@@ -97,7 +97,7 @@ class Nodes:
         if body is None:
             return _too_large(request)
         fields = _fields(body)
-        phase = fields.get("phase", fields.get("status", ""))
+        phase = fields.get("phase") or fields.get("status") or ""
         word = health.said(phase) if isinstance(phase, str) else None
         if word is None:
             raise InvalidRequest(f"unsupported phase: {phase}", allowed=["starting", "ready", "degraded", "offline"])

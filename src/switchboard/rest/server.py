@@ -27,7 +27,7 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 class Server(uvicorn.Server):
     """Serves one application on one socket until it is told to stop; then finishes what it has begun."""
 
-    def __init__(self, application: Application, stopping: Callable[[], None]) -> None:
+    def __init__(self, application: Application, begun: Callable[[], None], ending: Callable[[], None]) -> None:
         config = uvicorn.Config(
             application,
             http="httptools",
@@ -39,7 +39,8 @@ class Server(uvicorn.Server):
             timeout_keep_alive=75,
         )
         super().__init__(config)
-        self._stopping = stopping
+        self._begun = begun
+        self._ending = ending
         self._listener: socket.socket | None = None
         self._joining: set[asyncio.Task[Any]] = set()
 
@@ -51,6 +52,7 @@ class Server(uvicorn.Server):
         self.servers = []
         self._listen()
         self.started = True
+        self._begun()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept nobody any more, then let every request end."""
@@ -70,7 +72,7 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Say that no new requests should come, before the door closes."""
-        self._stopping()
+        self._ending()
         super().handle_exit(sig, frame)
 
     def _listen(self) -> None:

@@ -119,11 +119,12 @@ class SqliteStore(AgentStore):
         try:
             return await get_running_loop().run_in_executor(self._thread, work)
         except (sqlite3.Error, OSError, RuntimeError) as error:
-            raise ServiceUnavailable(f"The database {self._path} does not answer: {error}.") from error
+            raise ServiceUnavailable(f"The database does not answer: {error}.") from error
 
     def _open(self) -> None:
         if self._path != ":memory:":
             Path(self._path).parent.mkdir(parents=True, exist_ok=True)
+            Path(self._path).touch(mode=0o600)  # what agents say is nobody else's business
         # autocommit by hand: every transaction here begins and ends in `_transaction`
         connection = sqlite3.connect(self._path, isolation_level=None)
         connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
