@@ -120,7 +120,7 @@ def rendered(document: object, text: str = "a") -> ET.Element:
     )
     owner = Agent(id="x" + text, base_url="http://x", version=text, capabilities=(item,), reasoner_count=1)
     head, items = render_xml.agent_fragments(owner, Query(format="xml", input_schema=True, examples=True))
-    body = render_xml.agent_bytes(head, b"2026-01-01T00:00:00Z", list(items), [])
+    body = head + render_xml.agent_heartbeat(b"2026-01-01T00:00:00Z") + render_xml.agent_tail(items, [])
     summary = {"discovered_at": "x", "total_agents": 1, "total_reasoners": 1, "total_skills": 0}
     return PARSE(render_xml.document(summary, [body]))
 

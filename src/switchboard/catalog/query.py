@@ -4,9 +4,8 @@ The grammar is seed 004 section 3.2 with the decisions of the public contract: l
 no filter, everything that cannot be meant is refused with the parameter, what was given and what is allowed.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable
-from typing import Literal, TypeVar, get_args
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, TypeVar, get_args
 
 from msgspec import Struct
 
@@ -42,6 +41,7 @@ PARAMETERS: tuple[str, ...] = (
     "limit",
     "offset",
 )
+_KNOWN = frozenset(PARAMETERS)
 
 
 class Query(Struct, frozen=True, kw_only=True):
@@ -68,27 +68,33 @@ def parse_query(parameters: Iterable[tuple[str, str]]) -> Query:
     Raises:
         InvalidQuery: a parameter is unknown, repeated where it must not be, or has a value that cannot be meant.
     """
-    given: defaultdict[str, list[str]] = defaultdict(list)
+    given: dict[str, list[str]] = {}
     for name, value in parameters:
-        if name not in PARAMETERS:
+        if name not in _KNOWN:
             raise _unknown(name, value)
-        given[name].append(value)
-    chosen = _choice("format", given, _FORMATS)
-    flags = {name: _boolean(name, given) for name in _FLAGS}
-    return Query(
-        agents=_agents(given),
-        reasoner=_one("reasoner", given) or None,
-        skill=_one("skill", given) or None,
-        tags=_united("tags", _listed("tags", given)),
-        health=_choice("health_status", given, _HEALTHS),
-        input_schema=flags["include_input_schema"] or False,
-        output_schema=flags["include_output_schema"] or False,
-        descriptions=flags["include_descriptions"],
-        examples=flags["include_examples"] or False,
-        format="json" if chosen is None else chosen,
-        limit=_number("limit", given, LIMIT_DEFAULT, LIMIT_MOST),
-        offset=_number("offset", given, 0, OFFSET_MOST),
-    )
+        given.setdefault(name, []).append(value)
+    return Query(**{field: value for name in given for field, value in _field(name, given)})
+
+
+def _field(name: str, given: dict[str, list[str]]) -> Iterator[tuple[str, Any]]:
+    """Yield the field of a query that one of the given parameters sets."""
+    match name:
+        case "reasoner" | "skill":
+            yield name, _one(name, given) or None
+        case "tags":
+            yield "tags", _united("tags", _listed("tags", given))
+        case "health_status":
+            yield "health", _choice(name, given, _HEALTHS)
+        case "format":
+            yield "format", _choice(name, given, _FORMATS)
+        case "limit":
+            yield "limit", _number(name, given, LIMIT_MOST)
+        case "offset":
+            yield "offset", _number(name, given, OFFSET_MOST)
+        case _ if name in _FLAGS:
+            yield name.removeprefix("include_"), _boolean(name, given)
+        case _:
+            yield "agents", _agents(given)
 
 
 def _agents(given: dict[str, list[str]]) -> tuple[str, ...]:
@@ -115,10 +121,8 @@ def _united(name: str, values: list[str]) -> tuple[str, ...]:
     return united
 
 
-def _one(name: str, given: dict[str, list[str]]) -> str | None:
-    values = given.get(name)
-    if values is None:
-        return None
+def _one(name: str, given: dict[str, list[str]]) -> str:
+    values = given[name]
     if len(values) > 1:
         raise InvalidQuery(
             f"The parameter {name} was given {len(values)} times. Give it once.",
@@ -129,29 +133,23 @@ def _one(name: str, given: dict[str, list[str]]) -> str | None:
     return values[0]
 
 
-def _choice(name: str, given: dict[str, list[str]], allowed: tuple[Choice, ...]) -> Choice | None:
+def _choice(name: str, given: dict[str, list[str]], allowed: tuple[Choice, ...]) -> Choice:
     value = _one(name, given)
-    if value is None:
-        return None
     for choice in allowed:
         if value.lower() == choice:
             return choice
     raise _invalid(name, value, allowed, f"Must be one of: {', '.join(allowed)}")
 
 
-def _boolean(name: str, given: dict[str, list[str]]) -> bool | None:
+def _boolean(name: str, given: dict[str, list[str]]) -> bool:
     value = _one(name, given)
-    if value is None:
-        return None
     if value.lower() not in _BOOLEANS:
         raise _invalid(name, value, tuple(_BOOLEANS), f"Must be one of: {', '.join(_BOOLEANS)}")
     return _BOOLEANS[value.lower()]
 
 
-def _number(name: str, given: dict[str, list[str]], default: int, most: int) -> int:
+def _number(name: str, given: dict[str, list[str]], most: int) -> int:
     value = _one(name, given)
-    if value is None:
-        return default
     digits = value.lstrip("0") or value[-1:]
     # The length is looked at first: int() refuses very long texts with an error of its own.
     if digits.isascii() and digits.isdigit() and len(digits) <= len(str(most)) and int(digits) <= most:

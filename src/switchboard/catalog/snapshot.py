@@ -176,11 +176,16 @@ class Snapshot(Struct, frozen=True, kw_only=True):
             if (query.health is None or agent.health == query.health)
             and (mask := _full(agent) if masks is None else masks[agent.id])
         ]
-        reasoners = sum((match.mask & _reasoner_bits(match.agent)).bit_count() for match in matches)
+        if masks is None:
+            reasoners = sum([match.agent.reasoner_count for match in matches])
+            every = sum([len(match.agent.capabilities) for match in matches])
+        else:
+            reasoners = sum([(match.mask & _reasoner_bits(match.agent)).bit_count() for match in matches])
+            every = sum([match.mask.bit_count() for match in matches])
         return Page(
             total_agents=len(matches),
             total_reasoners=reasoners,
-            total_skills=sum(match.mask.bit_count() for match in matches) - reasoners,
+            total_skills=every - reasoners,
             has_more=len(matches) > query.offset + query.limit,
             matches=tuple(matches[query.offset : query.offset + query.limit]),
         )

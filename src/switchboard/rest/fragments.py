@@ -4,10 +4,8 @@ A fragment belongs to one version of an agent and is thrown away with it; all of
 time of the last heartbeat is not in them, so heartbeats spoil nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
-
-from msgspec import Struct
 
 from switchboard.catalog.model import Agent
 from switchboard.catalog.query import Query
@@ -17,20 +15,44 @@ LARGEST_BYTES = 48 * 1024 * 1024
 Variant = tuple[str, bool, bool, bool, bool]
 
 
-class Fragments(Struct, frozen=True):
-    """An agent in one variant: what stands before its heartbeat time, and one piece per capability."""
+Encode = Callable[[Agent, Query], tuple[bytes, tuple[bytes, ...]]]
+Join = Callable[[Sequence[bytes], Sequence[bytes]], bytes]
 
-    agent: Agent
-    head: bytes
-    items: tuple[bytes, ...]
+
+class Fragments:
+    """An agent in one variant: what stands before its heartbeat time, and what after it.
+
+    An agent that is asked for whole keeps its capabilities joined, one that is asked for in part keeps the pieces.
+    """
+
+    __slots__ = ("_encode", "_items", "_query", "_whole", "agent", "head")
+
+    def __init__(self, agent: Agent, query: Query, encode: Encode) -> None:
+        self.agent = agent
+        self._query = query
+        self._encode = encode
+        self._whole: bytes | None = None
+        self.head, items = encode(agent, query)
+        self._items: tuple[bytes, ...] | None = items
 
     @property
     def size(self) -> int:
         """How many bytes this takes, about."""
-        return len(self.head) + sum(map(len, self.items))
+        return len(self.head) + sum(map(len, self.items()))
 
+    def items(self) -> tuple[bytes, ...]:
+        """Return one piece per capability."""
+        if self._items is None:
+            self._items = self._encode(self.agent, self._query)[1]
+        return self._items
 
-Encode = Callable[[Agent, Query], tuple[bytes, tuple[bytes, ...]]]
+    def whole(self, join: Join) -> bytes:
+        """Return all pieces, joined once."""
+        if self._whole is None:
+            items, first_skill = self.items(), self.agent.reasoner_count
+            self._whole = join(items[:first_skill], items[first_skill:])
+            self._items = None
+        return self._whole
 
 
 class FragmentCache:
@@ -53,7 +75,7 @@ class FragmentCache:
             self._variants = {variant: {}}
             known = self._variants[variant]
             self.size = 0
-        fragments = Fragments(agent, *encode(agent, query))
+        fragments = Fragments(agent, query, encode)
         known[agent.id] = fragments
         self.size += fragments.size
         return fragments

@@ -1,5 +1,6 @@
 """Discovery as JSON: seed 004, 3.4."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -26,13 +27,17 @@ def agent_fragments(agent: Agent, query: Query) -> tuple[bytes, tuple[bytes, ...
     return head[:-1], tuple(encode(_capability(agent, item, query)) for item in agent.capabilities)
 
 
-def agent_bytes(head: bytes, seen: bytes | None, reasoners: list[bytes], skills: list[bytes]) -> bytes:
-    """Put one agent together."""
-    heartbeat = b"" if seen is None else b',"last_heartbeat":"%b"' % seen
-    return b'%b%b,"reasoners":[%b],"skills":[%b]}' % (head, heartbeat, b",".join(reasoners), b",".join(skills))
+def agent_tail(reasoners: Sequence[bytes], skills: Sequence[bytes]) -> bytes:
+    """Encode what stands after an agent's heartbeat."""
+    return b',"reasoners":[%b],"skills":[%b]}' % (b",".join(reasoners), b",".join(skills))
 
 
-def document(summary: dict[str, Any], agents: list[bytes]) -> bytes:
+def agent_heartbeat(seen: bytes) -> bytes:
+    """Encode when an agent was last seen."""
+    return b',"last_heartbeat":"%b"' % seen
+
+
+def document(summary: dict[str, Any], agents: Sequence[bytes]) -> bytes:
     """Put the whole answer together."""
     return b'%b,"capabilities":[%b]}' % (encode(summary)[:-1], b",".join(agents))
 

@@ -4,6 +4,7 @@ Schemas become fields with a name, a type, and what else is said about them; nes
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
@@ -31,18 +32,20 @@ def agent_fragments(agent: Agent, query: Query) -> tuple[bytes, tuple[bytes, ...
     return _bytes(head), tuple(_bytes(_capability(agent, item, query)) for item in agent.capabilities)
 
 
-def agent_bytes(head: bytes, seen: bytes | None, reasoners: list[bytes], skills: list[bytes]) -> bytes:
-    """Put one agent together."""
-    heartbeat = b"" if seen is None else b' last_heartbeat="%b"' % seen
-    return b"%b%b>\n<reasoners>\n%b</reasoners>\n<skills>\n%b</skills>\n</agent>\n" % (
-        head,
-        heartbeat,
+def agent_tail(reasoners: Sequence[bytes], skills: Sequence[bytes]) -> bytes:
+    """Encode what stands after an agent's heartbeat."""
+    return b">\n<reasoners>\n%b</reasoners>\n<skills>\n%b</skills>\n</agent>\n" % (
         b"".join(reasoners),
         b"".join(skills),
     )
 
 
-def document(summary: dict[str, Any], agents: list[bytes]) -> bytes:
+def agent_heartbeat(seen: bytes) -> bytes:
+    """Encode when an agent was last seen."""
+    return b' last_heartbeat="%b"' % seen
+
+
+def document(summary: dict[str, Any], agents: Sequence[bytes]) -> bytes:
     """Put the whole answer together."""
     counts = {name: summary[name] for name in ("total_agents", "total_reasoners", "total_skills")}
     head = (
