@@ -1,5 +1,6 @@
 """A real control plane in a process of its own, as tests start, ask, stop and kill it."""
 
+import atexit
 import json
 import os
 import signal
@@ -47,6 +48,8 @@ class ControlPlane:
                 stderr=log,
                 text=True,
             )
+        # A test that fails in the middle leaves nothing behind.
+        atexit.register(self.process.kill)
         assert self.process.stdout is not None
         first = self.process.stdout.readline()
         assert first.startswith("Switchboard control plane on "), first + self._log.read_text()

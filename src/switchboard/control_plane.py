@@ -24,7 +24,6 @@ from switchboard.catalog.bindings import Json
 from switchboard.catalog.errors import ServiceUnavailable
 from switchboard.catalog.health import State
 from switchboard.catalog.model import Agent
-from switchboard.demo import AGENTS
 from switchboard.descriptors import agent as agents
 from switchboard.rest.app import App
 from switchboard.rest.discovery import PATH, Discovery
@@ -180,6 +179,8 @@ async def _serve(settings: ServeSettings, listener: Any, url: str) -> int:
         await server.serve(sockets=[listener])
     finally:
         if demo is not None:
+            from switchboard.demo import AGENTS  # noqa: PLC0415 - only a demo needs a client
+
             await _stop_demo(await demo)
             plane.say_goodbye_for(AGENTS)
         keeping.cancel()

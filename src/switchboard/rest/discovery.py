@@ -30,7 +30,7 @@ from switchboard.telemetry.logs import Log
 from switchboard.telemetry.metrics import Metrics
 
 PATH = "/api/v1/discovery/capabilities"
-LARGEST_ANSWERS = 24 * 1024 * 1024
+LARGEST_ANSWERS = 8 * 1024 * 1024
 _MOST_QUESTIONS = 4096
 _LONGEST_REMEMBERED = 1024
 _MOST_PARAMETERS = 100
