@@ -1888,7 +1888,6 @@ REQUIREMENTS: tuple[Requirement, ...] = (
     ),
 )
 
-CONTROL_PLANE = "Control plane: agents register, stay healthy, and are discovered"
 GATEWAY = "Gateway: MCP on stdio with both discovery models of the seeds"
 EXECUTION = "Execution: put the call through, on every binding, and never lose an accepted one"
 CONSENT = "Consent, secrets, sign-in and trust"
@@ -1900,12 +1899,6 @@ ONE_SWITCHBOARD = "One switchboard: agents in the gateway, apps on the control p
 
 DEFERRED: dict[str, str] = {
     # id -> the topic that will build it
-    "perf:response:p50": CONTROL_PLANE,
-    "perf:response:p95": CONTROL_PLANE,
-    "perf:response:p99": CONTROL_PLANE,
-    "perf:throughput:instance": CONTROL_PLANE,
-    "perf:cache:hit-rate": CONTROL_PLANE,
-    "perf:memory:instance": CONTROL_PLANE,
     "registry:startup:fetch": GATEWAY,
     "registry:directory:v1-apps": GATEWAY,
     "registry:directory:api-v1-apps": GATEWAY,

@@ -6,6 +6,7 @@ value, and a flush encodes and writes what has gathered. Warnings and errors are
 
 import sys
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, BinaryIO, Literal
 
 import msgspec
@@ -44,4 +45,11 @@ class Log:
 
 def timestamp(at: float) -> str:
     """Return seconds since 1970 as RFC 3339 in UTC, to the millisecond."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    second = int(at)
+    return f"{_second(second)}.{int((at - second) * 1000):03}Z"
+
+
+@lru_cache(maxsize=1024)
+def _second(second: int) -> str:
+    """Return a time without its fraction; the same seconds are asked for thousands of times."""
+    return datetime.fromtimestamp(second, UTC).isoformat()[:19]

@@ -1,0 +1,63 @@
+"""The floor of the discovery benchmark: the product's own HTTP server, sending answers it holds in memory.
+
+`python -m bench.floor FILE` reads the answers from a file, prints its port, and serves until it is told to stop. A
+query that is in the file gets its own answer, every other one the last answer of the file.
+"""
+
+import asyncio
+import gc
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvloop
+from msgspec import Struct
+
+from switchboard.rest.server import Server, bind
+
+
+class Answer(Struct, frozen=True):
+    """What a query gets: the same bytes that the product sent."""
+
+    query: bytes
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+
+class Floor:
+    """The smallest application there is: no question is read."""
+
+    def __init__(self, answers: list[Answer]) -> None:
+        self._messages = {answer.query: _messages(answer) for answer in answers}
+        self._last = _messages(answers[-1])
+
+    async def __call__(self, scope: dict[str, Any], _: object, send: Any) -> None:
+        """Send an answer."""
+        start, body = self._messages.get(scope["query_string"], self._last)
+        await send(start)
+        await send(body)
+
+
+def _messages(answer: Answer) -> tuple[dict[str, Any], dict[str, Any]]:
+    start = {"type": "http.response.start", "status": answer.status, "headers": answer.headers}
+    return start, {"type": "http.response.body", "body": answer.body}
+
+
+def main(file: str) -> None:
+    """Serve the answers of a file."""
+    floor = Floor(msgspec.msgpack.decode(Path(file).read_bytes(), type=list[Answer]))
+    gc.collect()
+    gc.freeze()
+    with (
+        bind("127.0.0.1", 0) as listener,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        port = listener.getsockname()[1]
+        server = Server(floor, lambda: print(port, flush=True), lambda: None)
+        runner.run(server.serve(sockets=[listener]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,3 @@
+module switchboard.bench/reference
+
+go 1.19
