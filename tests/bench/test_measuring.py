@@ -1,4 +1,4 @@
-"""The measuring itself: what a run of the benchmarks is held to. The figures come from `make bench`, never from here."""
+"""The measuring itself: what a run of the benchmarks is held to. The figures come from `make bench` alone."""
 
 import subprocess
 import sys
