@@ -43,7 +43,7 @@ bench: $(VENV)/dev.stamp  ## measure; figures are ratios within the run
 	$(BIN)/python -m bench
 
 requirements: $(VENV)/dev.stamp  ## compile requirements/*.in to pinned requirements/*.txt
-	for name in build run dev agentfield; do $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
+	for name in build run dev agentfield; do $(BIN)/uv pip compile --quiet --system-certs --universal --generate-hashes --no-emit-index-url \
 		--no-header --no-annotate --python-version 3.11 requirements/$$name.in --output-file requirements/$$name.txt || exit 1; done
 
 clean:  ## remove what the other targets made
@@ -68,5 +68,5 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp
 $(AGENTFIELD)/stamp: requirements/agentfield.txt | $(VENV)/dev.stamp
 	$(SAY) 'Installing the published AgentField SDK into $(AGENTFIELD) (once, about half a minute) ...'
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(AGENTFIELD)
-	@$(BIN)/uv pip install --quiet --require-hashes --python $(AGENTFIELD) -r requirements/agentfield.txt
+	@$(BIN)/uv pip install --quiet --system-certs --require-hashes --python $(AGENTFIELD) -r requirements/agentfield.txt
 	@touch $@
