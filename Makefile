@@ -27,6 +27,7 @@ run: $(VENV)/run.stamp  ## set up and run a control plane with sample agents, un
 setup: $(VENV)/dev.stamp $(AGENTFIELD)/stamp  ## set up everything that developing needs
 
 test: check $(AGENTFIELD)/stamp  ## set up, then run every check and every test
+	@tools/system_packages
 	$(BIN)/python -m pytest -n 2
 
 check: $(VENV)/dev.stamp  ## set up, then format, lint, types and import contracts
