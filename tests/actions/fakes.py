@@ -38,6 +38,8 @@ class MemoryStore(AgentStore):
         self.down = False
         self.gate = asyncio.Event()
         self.gate.set()
+        self.slow_removal = asyncio.Event()
+        self.slow_removal.set()
 
     async def save(self, agent: StoredAgent) -> int:
         """Remember."""
@@ -47,8 +49,10 @@ class MemoryStore(AgentStore):
         return self.revision
 
     async def remove(self, agent_id: str) -> int:
-        """Forget."""
-        return await self.save(StoredAgent(id=agent_id, registration=None))
+        """Forget, and answer when the test lets it."""
+        revision = await self.save(StoredAgent(id=agent_id, registration=None))
+        await self.slow_removal.wait()
+        return revision
 
     async def changes(self, since: int) -> tuple[int, Sequence[StoredAgent]]:
         """Look first, answer when the gate is open."""

@@ -98,6 +98,25 @@ def test_a_load_that_began_before_a_change_does_not_undo_it() -> None:
     asyncio.run(story())
 
 
+def test_an_agent_that_comes_back_while_it_is_removed_is_alive() -> None:
+    """The removal was first; its end must not take the newcomer's life."""
+
+    async def story() -> None:
+        plane = Plane(MemoryStore())
+        await plane.add("a")
+        plane.store.slow_removal.clear()
+        removing = asyncio.create_task(plane.register.remove("a"))
+        await asyncio.sleep(0)
+        await plane.add("a", "again")
+        plane.store.slow_removal.set()
+        await removing
+
+        assert await plane.names() == ["a:again"]
+        assert plane.register.beat("a", "ready").health == "active"
+
+    asyncio.run(story())
+
+
 def test_what_another_instance_did_is_seen_after_the_time_to_live() -> None:
     """New, changed and removed agents, and their life."""
 

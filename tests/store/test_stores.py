@@ -86,6 +86,20 @@ def test_signs_of_life_are_saved_without_a_change(tmp_path: Path) -> None:
     assert with_store(tmp_path, work) == (3, 42.0, "inactive", 1)
 
 
+def test_a_state_from_before_a_registration_does_not_overwrite_it(tmp_path: Path) -> None:
+    """An old goodbye that is written late does not end the agent's next life."""
+    old = State(health="inactive", reason="shut down", since=9.0, rhythm=leasing())
+
+    async def work(store: SqliteStore) -> str:
+        await store.save(stored("a"))
+        await store.save_life({"a": old}, {})
+        _, agents = await store.changes(0)
+        state = agents[0].state
+        return state.health if state else ""
+
+    assert with_store(tmp_path, work) == "active"
+
+
 def test_a_store_that_cannot_answer_says_so_in_our_words(tmp_path: Path) -> None:
     """Closed, locked by somebody else, or not a database."""
 

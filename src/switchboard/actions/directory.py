@@ -84,17 +84,18 @@ class Directory:
         self._fresh_until = self._clock.passed() + self._fresh_s
         self.stale_since = None
 
-    def apply(self, stored: StoredAgent, agent: Agent | None) -> None:
-        """Take one change in, unless a newer one of the same agent is in already."""
+    def apply(self, stored: StoredAgent, agent: Agent | None) -> bool:
+        """Take one change in, unless a newer one of the same agent is in already; tell whether it was."""
         if self._revisions.get(stored.id, 0) >= stored.revision:
-            return
+            return False
         self._revisions[stored.id] = stored.revision
         if agent is None:
             self._snapshot = self._snapshot.without_agent(stored.id)
             self.seen_at.pop(stored.id, None)
-            return
+            return True
         self._snapshot = self._snapshot.with_agent(agent)
         self.seen_at[stored.id] = max(stored.seen_at, self.seen_at.get(stored.id, 0.0))
+        return True
 
     def written(self, agent_ids: Iterable[str], revision: int) -> None:
         """Note that this instance's own changes are in the store under a revision, so that they do not come back."""

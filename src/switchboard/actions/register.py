@@ -50,8 +50,8 @@ class Register:
         stored = StoredAgent(id=agent.id, registration=agent.raw, state=state, registered_at=now, seen_at=now)
         revision = await self._store.save(stored)
         # What was sent is in the store; memory holds only what questions are about.
-        self._directory.apply(replace(stored, revision=revision), replace(agent, raw=Json(b"")))
-        self._life.begin(agent.id, state)
+        if self._directory.apply(replace(stored, revision=revision), replace(agent, raw=Json(b""))):
+            self._life.begin(agent.id, state)
         return agent
 
     async def remove(self, agent_id: str) -> None:
@@ -64,8 +64,8 @@ class Register:
         if agent_id not in self._directory.current().agents:
             raise _unknown(agent_id)
         revision = await self._store.remove(agent_id)
-        self._directory.apply(StoredAgent(id=agent_id, registration=None, revision=revision), None)
-        self._life.forget(agent_id)
+        if self._directory.apply(StoredAgent(id=agent_id, registration=None, revision=revision), None):
+            self._life.forget(agent_id)
 
     def beat(self, agent_id: str, word: Said, rhythm: Rhythm | None = None) -> State:
         """Take a sign of life in.

@@ -93,9 +93,11 @@ class SqliteStore(AgentStore):
 
         def write(connection: sqlite3.Connection) -> int:
             revision = _next_revision(connection) if states else 0
+            # A state from before a newer registration says nothing about it.
             connection.executemany(
-                "UPDATE agents SET state = ?, revision = ? WHERE id = ? AND registration IS NOT NULL",
-                [(_encoded(state), revision, agent_id) for agent_id, state in states.items()],
+                "UPDATE agents SET state = ?, revision = ?"
+                " WHERE id = ? AND registration IS NOT NULL AND registered_at <= ?",
+                [(_encoded(state), revision, agent_id, state.since) for agent_id, state in states.items()],
             )
             _write_beats(connection, seen)
             return revision
