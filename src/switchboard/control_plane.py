@@ -2,11 +2,12 @@
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, final
@@ -21,7 +22,7 @@ from switchboard.actions.life import FLUSH_S, TICK_S, Life
 from switchboard.actions.ports import Clock, StoredAgent
 from switchboard.actions.register import Register
 from switchboard.catalog.bindings import Json
-from switchboard.catalog.errors import ServiceUnavailable
+from switchboard.catalog.errors import InvalidDescriptor, ServiceUnavailable
 from switchboard.catalog.health import State
 from switchboard.catalog.model import Agent
 from switchboard.descriptors import agent as agents
@@ -32,7 +33,7 @@ from switchboard.rest.pages import Pages
 from switchboard.rest.server import Server, bind
 from switchboard.settings import ServeSettings, database_path
 from switchboard.store.sqlite import SqliteStore
-from switchboard.telemetry.logs import Log
+from switchboard.telemetry.logs import Log, ToLog
 from switchboard.telemetry.metrics import Metrics
 
 _LOG_FLUSH_S = 0.25
@@ -57,8 +58,9 @@ class ControlPlane:
     def __init__(self, settings: ServeSettings, clock: Clock | None = None) -> None:
         self.clock = clock or SystemClock()
         self.log = Log(level=settings.log_level)
+        logging.getLogger("uvicorn").addHandler(ToLog(self.log))
         self.store = SqliteStore(database_path(settings.database_url))
-        self.directory = Directory(self.store, self.clock, read_stored, settings.cache_ttl)
+        self.directory = Directory(self.store, self.clock, self._read, settings.cache_ttl)
         self.life = Life(self.directory, self.store, self.clock, self._health_changed)
         self.directory.listen(self.life.remember)
         register = Register(self.store, self.directory, self.life, self.clock)
@@ -94,18 +96,25 @@ class ControlPlane:
 
     async def keep(self) -> None:
         """Notice silence, save heartbeats and write logs, until cancelled."""
-        since_flush = since_tick = 0.0
+        await asyncio.gather(
+            self._every(_LOG_FLUSH_S, self._write_log),
+            self._every(TICK_S, self._tick),
+            self._every(FLUSH_S, self._flush),
+        )
+
+    async def _every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
-            await asyncio.sleep(_LOG_FLUSH_S)
-            self.log.flush()
-            since_tick += _LOG_FLUSH_S
-            since_flush += _LOG_FLUSH_S
-            if since_tick >= TICK_S:
-                since_tick = 0.0
-                self.life.tick()
-            if since_flush >= FLUSH_S:
-                since_flush = 0.0
-                await self._flush()
+            await asyncio.sleep(seconds)
+            try:
+                await work()
+            except Exception as error:  # noqa: BLE001 - one failure must not end the watch; it is in the log
+                self.log.event("error", "background work failed", self.clock.now(), error=repr(error))
+
+    async def _write_log(self) -> None:
+        self.log.flush()
+
+    async def _tick(self) -> None:
+        self.life.tick()
 
     def say_goodbye_for(self, agent_ids: Iterable[str]) -> None:
         """End agents that end with this server, and can no longer tell it."""
@@ -116,7 +125,14 @@ class ControlPlane:
         try:
             await self.life.flush()
         except ServiceUnavailable as error:
+            self.directory.note_silence()
             self.log.event("warning", "heartbeats not saved yet", self.clock.now(), error=error.message)
+
+    def _read(self, stored: StoredAgent) -> Agent | None:
+        agent = read_stored(stored)
+        if agent is None:
+            self.log.event("error", "stored agent cannot be read", self.clock.now(), agent=stored.id)
+        return agent
 
     def _health_changed(self, agent_id: str, state: State) -> None:
         self.log.event(
@@ -124,9 +140,15 @@ class ControlPlane:
         )
 
 
-def read_stored(stored: StoredAgent) -> Agent:
-    """Return a remembered agent as the catalogue has it: with its health, without the text it sent."""
-    agent = agents.read(stored.registration or b"").agent
+def read_stored(stored: StoredAgent) -> Agent | None:
+    """Return a remembered agent as the catalogue has it: with its health, without the text it sent.
+
+    None where the text cannot be read: rules may have become stricter since it was taken in.
+    """
+    try:
+        agent = agents.read(stored.registration or b"").agent
+    except InvalidDescriptor:
+        return None
     health = stored.state.health if stored.state else agent.health
     return replace(agent, health=health, raw=Json(b""))
 

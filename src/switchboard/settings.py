@@ -99,8 +99,8 @@ def database_path(url: str) -> str:
         import platformdirs  # noqa: PLC0415 - only `serve` without a database needs it
 
         return str(Path(platformdirs.user_data_dir("switchboard", appauthor=False)) / "control-plane.db")
-    if url.startswith("sqlite:///"):
-        return url.removeprefix("sqlite:///") or ":memory:"
+    if url.startswith("sqlite:///") and url != "sqlite:///":
+        return url.removeprefix("sqlite:///")
     raise SettingsError(f"{url.partition(':')[0]} databases are not supported by this version. Use sqlite:///FILE.")
 
 

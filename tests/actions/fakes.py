@@ -38,6 +38,7 @@ class MemoryStore(AgentStore):
         self.down = False
         self.gate = asyncio.Event()
         self.gate.set()
+        self.asked = asyncio.Event()
         self.slow_removal = asyncio.Event()
         self.slow_removal.set()
 
@@ -60,6 +61,7 @@ class MemoryStore(AgentStore):
         self._check()
         found = [agent for agent in self.agents.values() if agent.revision > since]
         revision = self.revision
+        self.asked.set()
         await self.gate.wait()
         return revision, found
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import msgspec
+import pytest
 from tests.actions.fakes import HandClock, MemoryStore
 from tests.servers import registration
 from tests.support import requirement
@@ -12,6 +13,8 @@ from switchboard.actions.directory import Directory
 from switchboard.actions.life import Life
 from switchboard.actions.ports import StoredAgent
 from switchboard.actions.register import Newcomer, Register
+from switchboard.catalog.bindings import Json
+from switchboard.catalog.errors import ServiceUnavailable
 from switchboard.catalog.query import Query
 from switchboard.control_plane import read_stored
 from switchboard.descriptors import agent as agents
@@ -81,13 +84,11 @@ def test_a_load_that_began_before_a_change_does_not_undo_it() -> None:
         plane = Plane(MemoryStore())
         await plane.add("changed", "old")
         await plane.add("removed")
-        await plane.directory.view()
-        plane.clock.time += 31
         other = Plane(plane.store)
         await other.add("elsewhere")
         plane.store.gate.clear()
         slow = asyncio.create_task(plane.names())
-        await asyncio.sleep(0)
+        await plane.store.asked.wait()  # the load has looked, and waits with what it saw
         await plane.add("changed", "new")
         await plane.add("added")
         await plane.register.remove("removed")
@@ -176,10 +177,82 @@ def test_the_own_change_of_health_does_not_come_back_from_the_store() -> None:
     asyncio.run(story())
 
 
+def test_a_store_that_takes_its_time_does_not_make_readers_wait() -> None:
+    """After a second they get what is in memory, and are told so."""
+
+    async def story() -> None:
+        plane = Plane(MemoryStore())
+        await plane.add("a")
+        plane.store.gate.clear()
+        view = await plane.directory.view()
+        assert (view.snapshot.agents.get("a") is not None, view.stale_since) == (True, 1000.0)
+        plane.store.gate.set()
+        plane.clock.time += 2
+        await plane.directory.view()
+        assert (await plane.directory.view()).stale_since is None
+
+    asyncio.run(story())
+
+
+def test_a_write_that_fails_is_told_to_readers() -> None:
+    """Health and headers say that the store does not answer, before the time to live is over."""
+
+    async def story() -> None:
+        plane = Plane(MemoryStore())
+        await plane.add("a")
+        await plane.directory.view()
+        plane.store.down = True
+        with pytest.raises(ServiceUnavailable):
+            await plane.add("b")
+        assert (await plane.directory.view()).stale_since == 1000.0
+        await plane.register.goodbye("a", "shut down")
+        plane.store.down = False
+        await plane.life.flush()
+        state = plane.store.agents["a"].state
+        assert state is not None
+        assert state.ended
+
+    asyncio.run(story())
+
+
+def test_a_stored_agent_that_cannot_be_read_does_not_hide_the_others() -> None:
+    """Rules may have become stricter since it was taken in."""
+
+    async def story() -> None:
+        store = MemoryStore()
+        await store.save(StoredAgent(id="odd", registration=Json(b'{"id": ""}')))
+        plane = Plane(store)
+        await plane.add("a")
+        other = Plane(store)
+        assert await other.names() == ["a:r"]
+        await store.save(StoredAgent(id="odder", registration=Json(b"not json")))
+        other.clock.time += 31
+        assert await other.names() == ["a:r"]
+
+    asyncio.run(story())
+
+
+def test_agents_that_are_gone_are_forgotten_in_time() -> None:
+    """Thousands that come and go leave nothing behind."""
+
+    async def story() -> None:
+        plane = Plane(MemoryStore())
+        for number in range(1200):
+            await plane.add(f"agent-{number}")
+            await plane.register.remove(f"agent-{number}")
+        plane.clock.time += 31
+        await plane.directory.view()
+        assert plane.directory.remembered == 0
+        assert plane.directory.seen_at == {}
+
+    asyncio.run(story())
+
+
 def test_a_stored_agent_is_read_without_the_text_it_sent() -> None:
     """Memory holds what questions are about."""
     text = json.dumps(registration("a", {"r": ["t"]})).encode()
     found = read_stored(StoredAgent(id="a", registration=agents.read(text).agent.raw))
 
+    assert found is not None
     assert found.raw == b""
     assert msgspec.json.decode(agents.write(found))["reasoners"][0]["id"] == "r"

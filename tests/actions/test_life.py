@@ -101,6 +101,43 @@ def folder_size(folder: Path) -> int:
     return sum(part.stat().st_size for part in folder.iterdir())
 
 
+def test_a_beat_during_a_long_pause_is_not_moved_into_the_future() -> None:
+    """An agent that dies while the server is held up is noticed in time."""
+
+    async def story() -> None:
+        plane = Plane(MemoryStore())
+        await plane.add("a")
+        plane.life.tick()
+        plane.clock.time += 58
+        plane.register.beat("a", "ready")
+        plane.clock.time += 2
+        plane.life.tick()
+        seen: list[str] = []
+        for _ in range(12):
+            plane.clock.time += 1
+            plane.life.tick()
+            seen.append(healths(plane)["a"])
+        assert seen[-1] == "inactive"
+
+    asyncio.run(story())
+
+
+def test_after_a_restart_silence_is_counted_from_the_start() -> None:
+    """Nobody was listening before."""
+
+    async def story() -> None:
+        store = MemoryStore()
+        first = Plane(store)
+        await first.add("a")
+        second = Plane(store)
+        second.clock.time += 5000
+        await second.directory.view()
+        second.life.tick()
+        assert healths(second) == {"a": "active"}
+
+    asyncio.run(story())
+
+
 def test_a_day_of_heartbeats_leaves_the_database_as_large_as_it_was(tmp_path: Path) -> None:
     """A thousand agents, a beat every thirty seconds, a fast clock, a real file."""
 

@@ -24,6 +24,16 @@ from switchboard.catalog.addresses import refusal
         "0.0.0.0",  # noqa: S104 - nobody binds it here
         "[::]",
         "224.0.0.1",
+        "169\u3002254\u3002169\u3002254",
+        "\u2460\u2465\u2468.\u2461\u2464\u2463.\u2460\u2465\u2468.\u2461\u2464\u2463",
+        "169.254.169%2e254",
+        "[::169.254.169.254]",
+        "[64:ff9b::a9fe:a9fe]",
+        "[2002:a9fe:a9fe::]",
+        "[::ffff:0:a9fe:a9fe]",
+        "[fd20:ce::254]",
+        "168.63.129.16",
+        "metadata",
     ],
 )
 def test_metadata_and_link_local_addresses_are_refused(host: str) -> None:
@@ -48,7 +58,7 @@ def test_private_and_public_addresses_are_fine(url: str) -> None:
     assert refusal(url) is None
 
 
-@pytest.mark.parametrize("url", ["", "http://", "ftp://a", "http://user@host", "nonsense"])
+@pytest.mark.parametrize("url", ["", "http://", "ftp://a", "http://user@host", "nonsense", "http://a:99999"])
 def test_what_is_no_address_is_refused(url: str) -> None:
     """Not called either."""
     assert refusal(url)

@@ -7,12 +7,11 @@ import random
 import socket
 import subprocess
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx2
 import pytest
+from tests.journeys.waiting import wait_until
 from tests.servers import COMMAND, ControlPlane, registration
 from tests.support import requirement
 
@@ -73,14 +72,6 @@ def test_a_killed_server_loses_no_registration_it_answered(tmp_path: Path) -> No
         assert acknowledged - known == set()
     plane.stop()
     assert len(acknowledged) > 100
-
-
-def wait_until(condition: Callable[[], bool], limit_s: float = 30.0) -> None:
-    """Wait for a condition, with a limit."""
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
 
 
 @requirement("discovery:scenario:2", "perf:concurrency:thousand")
@@ -169,6 +160,7 @@ def test_when_the_database_breaks_discovery_goes_on_and_says_so(tmp_path: Path) 
     refusal = plane.client.post("/api/v1/nodes/register", json=registration("b", {"r": []}))
     assert (refusal.status_code, refusal.headers["retry-after"]) == (503, "1")
     assert plane.discover()["total_agents"] == 1
+    assert plane.client.get("/health").json()["store"]["status"] in ("ok", "unavailable")
     holder.stdin.close()
     holder.wait(10)
     holder.stdout.close()
@@ -184,6 +176,54 @@ connection.execute("BEGIN EXCLUSIVE")
 print("held", flush=True)
 sys.stdin.read()
 """
+
+
+def test_a_broken_log_does_not_end_the_watch_over_agents(tmp_path: Path) -> None:
+    """Whoever read it is gone; silence is still noticed, requests are still answered, the end is clean."""
+    read, write = os.pipe()
+    plane = subprocess.Popen(  # noqa: S603 - our own command
+        [COMMAND, "serve", "--port", "0", "--database-url", f"sqlite:///{tmp_path}/plane.db", "--log-level", "debug"],
+        stdout=subprocess.PIPE,
+        stderr=write,
+        text=True,
+    )
+    os.close(write)
+    assert plane.stdout is not None
+    url = plane.stdout.readline().split()[-1]
+    os.close(read)
+    with httpx2.Client(base_url=url, trust_env=False) as client:
+        document = registration("a", {"r": []}, communication_config={"heartbeat_interval": "500ms"})
+        assert client.post("/api/v1/nodes/register", json=document).status_code == 201
+
+        def health() -> str:
+            return client.get("/api/v1/discovery/capabilities").json()["capabilities"][0]["health_status"]
+
+        wait_until(lambda: health() == "degraded")
+    plane.terminate()
+    assert plane.wait(30) == 0
+    plane.stdout.close()
+
+
+def test_slow_and_talkative_clients_are_given_up_on(tmp_path: Path) -> None:
+    """A head without an end is cut at 64 KiB; one that never comes, after ten seconds; others are served meanwhile."""
+    plane = ControlPlane(tmp_path)
+    host, port = plane.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as slow, socket.create_connection((host, int(port))) as talkative:
+        slow.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n")
+        talkative.sendall(b"GET /health HTTP/1.1\r\nX: ")
+
+        def talk() -> bool:
+            try:
+                talkative.sendall(b"x" * 16384)
+            except OSError:
+                return True
+            return False
+
+        wait_until(talk)
+        assert plane.client.get("/health").status_code == 200
+        slow.settimeout(20)
+        assert slow.recv(100) == b""
+    assert plane.stop() == 0
 
 
 def test_the_demo_shows_agents_that_really_run(tmp_path: Path) -> None:

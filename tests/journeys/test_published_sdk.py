@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from tests.journeys.test_control_plane import wait_until
+from tests.journeys.waiting import wait_until
 from tests.servers import ControlPlane
 
 ROOT = Path(__file__).parents[2]

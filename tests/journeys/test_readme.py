@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import httpx2
-from tests.journeys.test_control_plane import wait_until
+from tests.journeys.waiting import wait_until
 from tests.servers import COMMAND, ControlPlane
 
 ROOT = Path(__file__).parents[2]

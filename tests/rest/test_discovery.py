@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import zstandard
+from tests.journeys.waiting import wait_until
 from tests.servers import ControlPlane, registration
 from tests.support import requirement
 
@@ -394,6 +395,39 @@ def test_answers_are_compressed_for_those_who_accept_it(plane: ControlPlane) -> 
     assert json.loads(plain)["total_agents"] == json.loads(gzip.decompress(sent["gzip"][1]))["total_agents"] == 30
 
 
+def test_an_id_with_a_comma_is_paged_like_any_other(plane: ControlPlane) -> None:
+    """The next page asks the same question."""
+    plane.register(*(registration(name, {"r": []}) for name in ("x,1", "x,2", "a", "b")))
+
+    first = plane.raw("agent=x,*&limit=1")
+    link = first.headers["link"].partition(">")[0][1:]
+    assert first.json()["total_agents"] == 2
+    second = plane.client.get(link).json()
+    assert (second["total_agents"], agents(second)) == (2, ["x,2"])
+
+
+def test_a_heartbeat_shows_within_a_second_although_nothing_changed(plane: ControlPlane) -> None:
+    """Answers are re-used for the rest of their second, no longer."""
+    plane.register(registration("a", {"r": []}))
+    before = plane.discover()["capabilities"][0]["last_heartbeat"]
+
+    def newer() -> bool:
+        plane.client.post("/api/v1/nodes/a/heartbeat")
+        return plane.discover()["capabilities"][0]["last_heartbeat"] > before
+
+    wait_until(newer, 5)
+    assert plane.raw().headers["vary"] == "Accept-Encoding"
+
+
+def test_a_schema_with_endless_lists_is_rendered_at_once(plane: ControlPlane) -> None:
+    """Half a megabyte of required names does not hold up anybody."""
+    properties: dict[str, Any] = {f"p{i}": {} for i in range(5000)}
+    schema: dict[str, Any] = {"type": "object", "properties": properties, "required": [""] * 60_000}
+    plane.register(registration("a") | {"reasoners": [{"id": "r", "input_schema": schema}]})
+
+    assert plane.raw("format=xml&include_input_schema=true").text.count("<field ") == 5000
+
+
 def test_head_is_get_without_the_body(catalog: ControlPlane) -> None:
     """With the same headers."""
     answer = catalog.client.head("/api/v1/discovery/capabilities")
@@ -406,4 +440,5 @@ def test_a_request_id_of_the_caller_is_kept_if_it_is_sensible(plane: ControlPlan
     """Otherwise every request gets its own."""
     assert plane.raw("", **{"X-Request-ID": "my-trace-7"}).headers["x-request-id"] == "my-trace-7"
     assert plane.raw("", **{"X-Request-ID": "x" * 500}).headers["x-request-id"].startswith("req_")
+    assert plane.raw("", **{"X-Request-ID": "a\tb"}).headers["x-request-id"].startswith("req_")
     assert plane.raw().headers["x-request-id"] != plane.raw().headers["x-request-id"]

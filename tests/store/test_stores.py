@@ -100,6 +100,58 @@ def test_a_state_from_before_a_registration_does_not_overwrite_it(tmp_path: Path
     assert with_store(tmp_path, work) == "active"
 
 
+def test_nothing_is_left_of_the_removed(tmp_path: Path) -> None:
+    """A late heartbeat leaves no trace, and after the next start the row is gone."""
+
+    async def remove(store: SqliteStore) -> None:
+        await store.save(stored("a"))
+        await store.remove("a")
+        await store.save_life({}, {"a": 42.0})
+
+    with_store(tmp_path, remove)
+    _, agents = with_store(tmp_path, lambda store: store.changes(0))
+    with sqlite3.connect(tmp_path / "folder/plane.db") as connection:
+        beats = connection.execute("SELECT count(*) FROM beats").fetchone()
+    connection.close()
+
+    assert (list(agents), beats) == ([], (0,))
+
+
+def test_two_processes_do_not_share_a_file(tmp_path: Path) -> None:
+    """They would quarrel about who is alive."""
+
+    async def story() -> None:
+        first, second = SqliteStore(str(tmp_path / "plane.db")), SqliteStore(str(tmp_path / "plane.db"))
+        await first.open()
+        with pytest.raises(ServiceUnavailable, match="another control plane uses it"):
+            await second.open()
+        await first.close()
+        await second.open()
+        await second.close()
+
+    asyncio.run(story())
+
+
+def test_a_reader_does_not_wait_for_a_writer(tmp_path: Path) -> None:
+    """While somebody holds the file for writing, changes are still read."""
+
+    async def story() -> None:
+        store = SqliteStore(str(tmp_path / "plane.db"))
+        await store.open()
+        await store.save(stored("a"))
+        holder = sqlite3.connect(tmp_path / "plane.db", isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        writing = asyncio.create_task(store.save(stored("b")))
+        _, agents = await asyncio.wait_for(store.changes(0), 2)
+        assert [agent.id for agent in agents] == ["a"]
+        holder.execute("ROLLBACK")
+        holder.close()
+        await writing
+        await store.close()
+
+    asyncio.run(story())
+
+
 def test_a_store_that_cannot_answer_says_so_in_our_words(tmp_path: Path) -> None:
     """Closed, locked by somebody else, or not a database."""
 

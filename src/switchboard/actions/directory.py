@@ -5,7 +5,7 @@ for what changed, and everybody who comes meanwhile waits for that one answer. E
 what began before a change can never undo it. When the store does not answer, reading goes on from memory, and says so.
 """
 
-from asyncio import Task, create_task, shield
+from asyncio import Task, create_task, shield, wait_for
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
@@ -18,6 +18,8 @@ from switchboard.catalog.snapshot import Snapshot
 
 FRESH_S = 30.0
 RETRY_S = 1.0
+PATIENCE_S = 1.0
+_MOST_REMEMBERED = 1000
 
 
 class View(Struct, frozen=True):
@@ -32,7 +34,7 @@ class Directory:
     """Holds the current snapshot, and when each agent was last seen: heartbeats change times, never the snapshot."""
 
     def __init__(
-        self, store: AgentStore, clock: Clock, read: Callable[[StoredAgent], Agent], fresh_s: float = FRESH_S
+        self, store: AgentStore, clock: Clock, read: Callable[[StoredAgent], Agent | None], fresh_s: float = FRESH_S
     ) -> None:
         self._store = store
         self._clock = clock
@@ -46,6 +48,11 @@ class Directory:
         self._listener: Callable[[StoredAgent], None] | None = None
         self.seen_at: dict[str, float] = {}
         self.stale_since: float | None = None
+
+    @property
+    def remembered(self) -> int:
+        """How many agents it keeps a revision of."""
+        return len(self._revisions)
 
     def current(self) -> Snapshot:
         """Return the snapshot as it is, without asking anybody."""
@@ -61,8 +68,20 @@ class Directory:
         if not hit:
             if self._refresh is None:
                 self._refresh = create_task(self._catch_up_or_note())
-            await shield(self._refresh)
+            await self._wait_a_little(self._refresh)
         return View(self._snapshot, hit, self.stale_since)
+
+    def note_silence(self) -> None:
+        """Note that the store did not answer; readers are told until it does."""
+        self.stale_since = self.stale_since or self._clock.now()
+
+    async def _wait_a_little(self, refresh: Task[None]) -> None:
+        """Wait for the store, but not for long: an answer from memory now is better than one from the store later."""
+        try:
+            await wait_for(shield(refresh), PATIENCE_S)
+        except TimeoutError:
+            self.note_silence()
+            self._fresh_until = self._clock.passed() + RETRY_S
 
     async def catch_up(self) -> None:
         """Apply everything the store has that this instance has not.
@@ -81,6 +100,7 @@ class Directory:
             for stored in news:
                 self._listener(stored)
         self._revision = max(self._revision, revision)
+        self._forget_the_removed()
         self._fresh_until = self._clock.passed() + self._fresh_s
         self.stale_since = None
 
@@ -113,14 +133,21 @@ class Directory:
         """Take everything in at once: building a snapshot of thousands one by one would copy its indexes each time."""
         self._revisions = {stored.id: stored.revision for stored in changes}
         present = [stored for stored in changes if stored.registration is not None]
-        self._snapshot = Snapshot.of(map(self._read, present), version=self._snapshot.version + 1)
+        readable = (agent for agent in map(self._read, present) if agent is not None)
+        self._snapshot = Snapshot.of(readable, version=self._snapshot.version + 1)
         self.seen_at = {stored.id: stored.seen_at for stored in present}
+
+    def _forget_the_removed(self) -> None:
+        """Drop the revisions of agents that are gone: everything up to here was taken in, so nothing older can come."""
+        agents, known = self._snapshot.agents, self._revisions
+        if len(known) > 2 * len(agents) + _MOST_REMEMBERED:
+            self._revisions = {key: rev for key, rev in known.items() if key in agents or rev > self._revision}
 
     async def _catch_up_or_note(self) -> None:
         try:
             await self.catch_up()
         except ServiceUnavailable:
-            self.stale_since = self.stale_since or self._clock.now()
+            self.note_silence()
             self._fresh_until = self._clock.passed() + RETRY_S
         finally:
             self._refresh = None

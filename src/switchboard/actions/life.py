@@ -82,7 +82,7 @@ class Life:
         if self._last_tick is not None and passed - self._last_tick > _PAUSED_S:
             # This process was asleep, not the agents: the time it could not listen does not count.
             slept = passed - self._last_tick
-            self._heard = {agent_id: heard + slept for agent_id, heard in self._heard.items()}
+            self._heard = {agent_id: min(passed, heard + slept) for agent_id, heard in self._heard.items()}
         self._last_tick = passed
         for agent_id, state in list(self._states.items()):
             after = health.silent(state, passed - self._heard[agent_id], now)

@@ -4,6 +4,8 @@ A registration is in the store before it is answered, and in the next discovery 
 called back here: its port may not even be open yet.
 """
 
+from collections.abc import Awaitable
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -12,7 +14,7 @@ from switchboard.actions.life import Life
 from switchboard.actions.ports import AgentStore, Clock, StoredAgent
 from switchboard.catalog import addresses, health
 from switchboard.catalog.bindings import Json
-from switchboard.catalog.errors import InvalidDescriptor, NotFound
+from switchboard.catalog.errors import InvalidDescriptor, NotFound, ServiceUnavailable
 from switchboard.catalog.health import Rhythm, Said, State
 from switchboard.catalog.model import Agent
 
@@ -48,7 +50,7 @@ class Register:
         state = health.registered(newcomer.said, health.beating(newcomer.heartbeat_s), now)
         agent = replace(newcomer.agent, health=state.health)
         stored = StoredAgent(id=agent.id, registration=agent.raw, state=state, registered_at=now, seen_at=now)
-        revision = await self._store.save(stored)
+        revision = await self._written(self._store.save(stored))
         # What was sent is in the store; memory holds only what questions are about.
         if self._directory.apply(replace(stored, revision=revision), replace(agent, raw=Json(b""))):
             self._life.begin(agent.id, state)
@@ -63,7 +65,7 @@ class Register:
         """
         if agent_id not in self._directory.current().agents:
             raise _unknown(agent_id)
-        revision = await self._store.remove(agent_id)
+        revision = await self._written(self._store.remove(agent_id))
         if self._directory.apply(StoredAgent(id=agent_id, registration=None, revision=revision), None):
             self._life.forget(agent_id)
 
@@ -78,8 +80,8 @@ class Register:
             raise _unknown(agent_id)
         return state
 
-    def goodbye(self, agent_id: str, reason: str) -> State:
-        """Take a clean shutdown in.
+    async def goodbye(self, agent_id: str, reason: str) -> State:
+        """Take a clean shutdown in, and remember it at once; without a store it is remembered later.
 
         Raises:
             NotFound: there is no such agent.
@@ -87,7 +89,18 @@ class Register:
         state = self._life.goodbye(agent_id, reason)
         if state is None:
             raise _unknown(agent_id)
+        try:
+            await self._life.flush()
+        except ServiceUnavailable:
+            self._directory.note_silence()
         return state
+
+    async def _written(self, writing: Awaitable[int]) -> int:
+        try:
+            return await writing
+        except ServiceUnavailable:
+            self._directory.note_silence()
+            raise
 
 
 def _unknown(agent_id: str) -> NotFound:

@@ -6,23 +6,31 @@ resolves to is looked at by whoever connects.
 
 import ipaddress
 import re
+import unicodedata
 
 _METADATA_NAMES = frozenset(
-    {"metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
+    {"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
 )
 _METADATA_ADDRESSES = frozenset(
-    ipaddress.ip_address(text) for text in ("169.254.169.254", "100.100.100.200", "192.0.0.192", "fd00:ec2::254")
+    ipaddress.ip_address(text)
+    for text in ("169.254.169.254", "100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254")
 )
 _MOST_PARTS = 4
-_HOST = re.compile(r"https?://(?:\[([^\]/]+)\]|([^\s/?#@:\[\]]+))(?::\d+)?(?:[/?#]|$)", re.IGNORECASE)
+_HIGHEST_PORT = 65535
+_HOST = re.compile(r"https?://(?:\[([^\]/]+)\]|([^\s/?#@:\[\]]+))(?::(\d{1,5}))?(?:[/?#]|$)", re.IGNORECASE)
+_DOTS = str.maketrans({"\u3002": ".", "\uff0e": ".", "\uff61": "."})
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 def refusal(url: str) -> str | None:
     """Return why this address must not be called, or None."""
     match = _HOST.match(url)
-    if match is None:
+    if match is None or int(match[3] or 0) > _HIGHEST_PORT:
         return "is not an http address with a host"
-    name = (match[1] or match[2]).rstrip(".").lower()
+    # What looks like a digit or a dot becomes one when a name is looked up, so it does here.
+    name = unicodedata.normalize("NFKC", (match[1] or match[2]).translate(_DOTS)).rstrip(".").lower()
+    if "%" in name and match[1] is None:
+        return "has a host that is written in code"
     address = literal(name)
     if name in _METADATA_NAMES or address in _METADATA_ADDRESSES:
         return "is a cloud metadata service"
@@ -39,8 +47,18 @@ def literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
         return _old_notation(host)
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return mapped or address
+    return address if isinstance(address, ipaddress.IPv4Address) else _inside(address) or address
+
+
+def _inside(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """Return the IPv4 address that an IPv6 one stands for, in any of the ways there are."""
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    number, last = int(address), int(address) & 0xFFFFFFFF
+    translated = number >> 32 in (0xFFFF0000, 0) and last > 1  # ::ffff:0:a.b.c.d and ::a.b.c.d, but not :: and ::1
+    return ipaddress.IPv4Address(last) if translated or address in _NAT64 else None
 
 
 def _old_notation(host: str) -> ipaddress.IPv4Address | None:

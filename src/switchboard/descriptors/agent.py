@@ -137,7 +137,7 @@ class _Reader:
     def _capabilities(self, kind: Kind, key: str, binding: Binding, custom: Document) -> list[Capability]:
         descriptions, examples = self._object(custom, "descriptions"), self._object(custom, "examples")
         found: dict[str, Capability] = {}
-        for i, value in enumerate(self._list(self._document, key)):
+        for i, value in enumerate(self._list(self._document, key)[: 2 * _MOST_CAPABILITIES]):
             path = f"$.{key}[{i}]"
             record: Document = cast("Document", value) if isinstance(value, dict) else {"id": value}
             name: object = record.get("id") or record.get("name")

@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -49,6 +49,7 @@ class App:
                 Exception: self._failed,
             },
         )
+        self._rest.router.redirect_slashes = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -85,7 +86,12 @@ class App:
                 message["headers"] = [*message["headers"], (b"x-request-id", identity.encode())]
             await send(message)
 
-        await self._rest(scope, receive, identified)
+        try:
+            await self._rest(scope, receive, identified)
+        except ClientDisconnect:
+            return  # there is nobody to answer any more
+        except Exception:  # noqa: BLE001 - answered and logged by `_failed`; the framework raises it once more
+            return
 
     async def _refused(self, request: Request, error: Exception) -> Response:
         return error_response(error if isinstance(error, SwitchboardError) else InternalError(str(error)), request)
@@ -110,6 +116,8 @@ class App:
         return sorted(set[str]().union(*matching))
 
     async def _failed(self, request: Request, error: Exception) -> Response:
+        if isinstance(error, ClientDisconnect):
+            return Response(status_code=400)
         self._log.event(
             "error",
             "request failed",

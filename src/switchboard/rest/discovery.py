@@ -34,6 +34,7 @@ LARGEST_ANSWERS = 8 * 1024 * 1024
 _MOST_QUESTIONS = 4096
 _LONGEST_REMEMBERED = 1024
 _MOST_PARAMETERS = 100
+_MOST_SEEN = 20_000
 _SMALLEST_COMPRESSED = 1024
 _JSON = b"application/json; charset=utf-8"
 _XML = b"application/xml; charset=utf-8"
@@ -173,11 +174,19 @@ class Discovery:
             return
         body = self._body(question, view)
         encoding = b"" if question.is_lookup else _chosen(wishes.encodings)
-        content = body.encoded(encoding) if encoding and len(body.plain) >= _SMALLEST_COMPRESSED else body.plain
+        content = self._encoded(body, encoding) if len(body.plain) >= _SMALLEST_COMPRESSED else body.plain
         headers = [*body.headers, *common, (b"content-length", b"%d" % len(content))]
         if content is not body.plain:
             headers.append((b"content-encoding", encoding))
         await _send(send, 200, headers, b"" if is_head else content)
+
+    def _encoded(self, body: Body, encoding: bytes) -> bytes:
+        if not encoding:
+            return body.plain
+        before = body.size
+        content = body.encoded(encoding)
+        self._bodies_size += body.size - before
+        return content
 
     def _body(self, question: Question, view: View) -> Body:
         """Return the answer of this second and this version of the catalogue."""
@@ -231,6 +240,8 @@ class Discovery:
             return b""
         known = self._seen.get(agent_id)
         if known is None or known[0] != at:
+            if len(self._seen) > _MOST_SEEN:
+                self._seen.clear()
             known = self._seen[agent_id] = (at, time_text(at).encode())
         return renderer.agent_heartbeat(known[1])
 
@@ -371,25 +382,25 @@ def _headers(query: Query, page: Page) -> Headers:
 
 
 def _next(query: Query) -> str:
-    """Return the parameters of the next page."""
+    """Return the parameters of the next page; agents one by one, because an id may have a comma in it."""
     flags = {
         "include_input_schema": query.input_schema or None,
         "include_output_schema": query.output_schema or None,
         "include_descriptions": query.descriptions,
         "include_examples": query.examples or None,
     }
-    given: dict[str, str | int | None] = {
-        "agent_ids": ",".join(query.agents) or None,
-        "reasoner": query.reasoner,
-        "skill": query.skill,
-        "tags": ",".join(query.tags) or None,
-        **{name: None if flag is None else str(flag).lower() for name, flag in flags.items()},
-        "format": None if query.format == "json" else query.format,
-        "health_status": query.health,
-        "limit": query.limit,
-        "offset": query.offset + query.limit,
-    }
-    return urlencode({name: value for name, value in given.items() if value is not None})
+    given: list[tuple[str, str | int | None]] = [
+        *(("agent", agent) for agent in query.agents),
+        ("reasoner", query.reasoner),
+        ("skill", query.skill),
+        ("tags", ",".join(query.tags) or None),
+        *((name, None if flag is None else str(flag).lower()) for name, flag in flags.items()),
+        ("format", None if query.format == "json" else query.format),
+        ("health_status", query.health),
+        ("limit", query.limit),
+        ("offset", query.offset + query.limit),
+    ]
+    return urlencode([(name, value) for name, value in given if value is not None])
 
 
 def _filters(query: Query) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class Fragments:
     An agent that is asked for whole keeps its capabilities joined, one that is asked for in part keeps the pieces.
     """
 
-    __slots__ = ("_encode", "_items", "_query", "_whole", "agent", "head")
+    __slots__ = ("_encode", "_items", "_query", "_whole", "agent", "head", "size")
 
     def __init__(self, agent: Agent, query: Query, encode: Encode) -> None:
         self.agent = agent
@@ -35,11 +35,8 @@ class Fragments:
         self._whole: bytes | None = None
         self.head, items = encode(agent, query)
         self._items: tuple[bytes, ...] | None = items
-
-    @property
-    def size(self) -> int:
+        self.size = len(self.head) + sum(map(len, items))
         """How many bytes this takes, about."""
-        return len(self.head) + sum(map(len, self.items()))
 
     def items(self) -> tuple[bytes, ...]:
         """Return one piece per capability."""
@@ -72,6 +69,8 @@ class FragmentCache:
         fragments = known.get(agent.id)
         if fragments is not None and fragments.agent is agent:
             return fragments
+        if fragments is not None:
+            self.size -= fragments.size
         if self.size > self._largest:
             self._variants = {variant: {}}
             known = self._variants[variant]

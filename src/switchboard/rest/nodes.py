@@ -3,6 +3,7 @@
 Both ways to stay alive are served: POST heartbeats and PATCH leases. Codes and keys are those the SDKs look at.
 """
 
+from asyncio import timeout
 from typing import Any, cast
 
 import msgspec
@@ -15,7 +16,7 @@ from switchboard.actions.life import Life
 from switchboard.actions.ports import Clock
 from switchboard.actions.register import Newcomer, Register
 from switchboard.catalog import health
-from switchboard.catalog.errors import InvalidDescriptor, InvalidQuery, InvalidRequest, NotFound
+from switchboard.catalog.errors import CallTimeout, InvalidDescriptor, InvalidQuery, InvalidRequest, NotFound
 from switchboard.catalog.health import GRANTED_LEASE_S, Said, State
 from switchboard.catalog.model import Agent
 from switchboard.descriptors import agent as agents
@@ -23,6 +24,8 @@ from switchboard.descriptors.document import LARGEST
 from switchboard.rest.answers import json_response, plain_error, time_text
 from switchboard.telemetry.metrics import Metrics
 
+_MOST_WARNINGS = 50
+_BODY_S = 30.0
 _TRUE = ("true", "1", "yes")
 _HEALTHS = ("active", "inactive", "degraded", "unknown")
 
@@ -76,7 +79,7 @@ class Nodes:
             },
         }
         if registration.problems:
-            answer["warnings"] = [str(problem) for problem in registration.problems]
+            answer["warnings"] = [str(problem) for problem in registration.problems[:_MOST_WARNINGS]]
         return json_response(answer, 201)
 
     async def heartbeat(self, request: Request) -> Response:
@@ -112,7 +115,7 @@ class Nodes:
             return _too_large(request)
         reason = _fields(body).get("reason")
         said = f"shut down ({reason})" if isinstance(reason, str) and reason else "shut down"
-        self._register.goodbye(_id(request), said[:200])
+        await self._register.goodbye(_id(request), said[:200])
         return json_response({**self._lease(0.0), "message": "shutdown acknowledged"}, 202)
 
     async def get(self, request: Request) -> Response:
@@ -201,12 +204,20 @@ def _lifecycle(agent: Agent, state: State | None) -> Said:
 
 
 async def read_body(request: Request) -> bytes | None:
-    """Return the body, or None as soon as it is larger than anything sensible."""
+    """Return the body, or None as soon as it is larger than anything sensible.
+
+    Raises:
+        CallTimeout: it does not come to an end.
+    """
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > LARGEST:
-            return None
+    try:
+        async with timeout(_BODY_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > LARGEST:
+                    return None
+    except TimeoutError as error:
+        raise CallTimeout(f"The body was not complete after {_BODY_S:g} s.") from error
     return bytes(body)
 
 

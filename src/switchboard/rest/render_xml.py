@@ -83,7 +83,8 @@ def _fields(schema: Any) -> str:
     properties, required = known.get("properties"), known.get("required")
     if not isinstance(properties, dict):
         return ""
-    needed = cast("list[Any]", required) if isinstance(required, list) else []
+    names = cast("list[Any]", required) if isinstance(required, list) else []
+    needed = {name for name in names if isinstance(name, str)}
     fields = cast("dict[str, Any]", properties)
     return "".join(_field(name, field, required=name in needed) for name, field in fields.items())
 

@@ -11,17 +11,71 @@ import socket
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, cast
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _ACCEPTED_AT_ONCE = 256
 _REST_S = 0.1
 _DRAIN_S = 20
+_LAST_WORDS_S = 0.05
+_HEAD_S = 10.0
+_LARGEST_HEAD = 64 * 1024
 _BACKLOG = 2048
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+class _Connection(HttpToolsProtocol):
+    """One connection, which may be slow or talkative only within limits until its request's head is complete."""
+
+    _deadline: asyncio.TimerHandle | None = None
+    _head_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Expect a request."""
+        super().connection_made(transport)
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Expect nothing any more."""
+        self._head_is_complete()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Count what comes before the head is complete."""
+        if self._deadline is not None:
+            if self._head_bytes > _LARGEST_HEAD:
+                self.transport.close()
+                return
+            self._head_bytes += len(data)
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        """A request begins; on a connection that was kept, the time begins anew."""
+        if self._deadline is None:
+            self._expect_head()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """The head is here; what follows is the application's business."""
+        self._head_is_complete()
+        super().on_headers_complete()
+
+    def _expect_head(self) -> None:
+        self._head_bytes = 0
+        self._deadline = self.loop.call_later(_HEAD_S, self._give_up)
+
+    def _head_is_complete(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        self._deadline = None
+        self.transport.close()
 
 
 class Server(uvicorn.Server):
@@ -58,6 +112,9 @@ class Server(uvicorn.Server):
         """Accept nobody any more, then let every request end."""
         if self._listener is not None:
             asyncio.get_running_loop().remove_reader(self._listener.fileno())
+            self._accept(self._listener)  # who has connected already is not turned away
+            await asyncio.gather(*self._joining)
+            await asyncio.sleep(_LAST_WORDS_S)
         await super().shutdown(sockets)
 
     @contextmanager
@@ -106,8 +163,7 @@ class Server(uvicorn.Server):
             connection.close()
 
     def _protocol(self) -> asyncio.Protocol:
-        protocol = cast("Callable[..., asyncio.Protocol]", self.config.http_protocol_class)
-        return protocol(config=self.config, server_state=self.server_state, app_state={})
+        return _Connection(config=self.config, server_state=self.server_state, app_state={})
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -4,6 +4,7 @@ Writing a line per request through a logging library costs as much as answering 
 value, and a flush encodes and writes what has gathered. Warnings and errors are written at once.
 """
 
+import logging
 import sys
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -23,6 +24,8 @@ class Log:
         self._stream = stream or sys.stderr.buffer
         self._least = _ORDER[level]
         self._waiting: list[dict[str, Any]] = []
+        self.lost = 0
+        """Events that could not be written."""
         self.debugging = self._least <= _ORDER["debug"]
 
     def event(self, level: Level, message: str, at: float, **fields: Any) -> None:
@@ -38,9 +41,29 @@ class Log:
         waiting, self._waiting = self._waiting, []
         for event in waiting:
             event["timestamp"] = timestamp(event["timestamp"])
-        if waiting:
+        if not waiting:
+            return
+        try:
             self._stream.write(msgspec.json.Encoder(enc_hook=str).encode_lines(waiting))
             self._stream.flush()
+        except (OSError, ValueError):
+            # Nobody reads the log any more, or its disk is full: the service is worth more than its log.
+            self.lost += len(waiting)
+
+
+class ToLog(logging.Handler):
+    """Takes what libraries log in their own way into ours."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record as an event; a traceback becomes its last line."""
+        level: Level = "error" if record.levelno >= logging.ERROR else "warning"
+        if record.levelno >= logging.WARNING:
+            error = record.exc_info[1] if record.exc_info else None
+            self._log.event(level, record.getMessage(), record.created, source=record.name, error=repr(error))
 
 
 def timestamp(at: float) -> str:
