@@ -37,6 +37,7 @@ from switchboard.telemetry.logs import Log, ToLog
 from switchboard.telemetry.metrics import Metrics
 
 _LOG_FLUSH_S = 0.25
+_GIVE_BACK_S = 10.0
 
 
 @final
@@ -83,6 +84,7 @@ class ControlPlane:
         # What was loaded stays: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
+        give_back_memory()
         self.pages.ready = True
 
     async def stop(self) -> None:
@@ -100,6 +102,7 @@ class ControlPlane:
             self._every(_LOG_FLUSH_S, self._write_log),
             self._every(TICK_S, self._tick),
             self._every(FLUSH_S, self._flush),
+            self._every(_GIVE_BACK_S, self._give_back),
         )
 
     async def _every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
@@ -112,6 +115,9 @@ class ControlPlane:
 
     async def _write_log(self) -> None:
         self.log.flush()
+
+    async def _give_back(self) -> None:
+        give_back_memory()
 
     async def _tick(self) -> None:
         self.life.tick()
@@ -151,6 +157,20 @@ def read_stored(stored: StoredAgent) -> Agent | None:
         return None
     health = stored.state.health if stored.state else agent.health
     return replace(agent, health=health, raw=Json(b""))
+
+
+def give_back_memory() -> None:
+    """Return to the system what answers and registrations of the past have left behind.
+
+    The C library keeps freed memory for later; an instance that has answered large pages once would look as large for
+    ever. Takes about a millisecond. Where there is no such call, nothing happens.
+    """
+    if sys.platform == "linux":
+        import ctypes  # noqa: PLC0415 - only where it helps
+
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
 
 
 def contract(name: str) -> Path:

@@ -30,8 +30,8 @@ from switchboard.telemetry.logs import Log
 from switchboard.telemetry.metrics import Metrics
 
 PATH = "/api/v1/discovery/capabilities"
-LARGEST_ANSWERS = 8 * 1024 * 1024
-_MOST_QUESTIONS = 4096
+LARGEST_ANSWERS = 3 * 1024 * 1024
+_MOST_QUESTIONS = 512
 _LONGEST_REMEMBERED = 1024
 _MOST_PARAMETERS = 100
 _MOST_SEEN = 20_000
