@@ -24,11 +24,11 @@ class Machine:
 
     def __init__(self, root: Path, system: Platform = "linux", environment: Mapping[str, str] | None = None) -> None:
         self.root = root
-        (root / "home/ann/work").mkdir(parents=True, exist_ok=True)
+        (root / "home/ann/project").mkdir(parents=True, exist_ok=True)
         self.around = Surroundings(
             system=system,
             home=root / "home/ann",
-            working=root / "home/ann/work",
+            working=root / "home/ann/project",
             environment=environment or {},
             root=root,
         )
@@ -122,7 +122,7 @@ def test_development_builds_are_found_only_when_asked_for_and_win(tmp_path: Path
     mac.write("Applications/App.app/Contents/Resources/aai.json", "com.example.app")
     linux = Machine(tmp_path / "linux")
     for i, name in enumerate(("aai.json", "dist/aai.json", "build/aai.json")):
-        linux.write(f"home/ann/work/{name}", f"com.example.build{i}")
+        linux.write(f"home/ann/project/{name}", f"com.example.build{i}")
 
     assert mac.found() == [("com.example.app", "applications")]
     assert mac.found(dev=True) == [("com.example.app", "development")]
@@ -234,7 +234,7 @@ def test_a_scan_leaves_no_file_open(linux: Machine) -> None:
 
 def test_a_link_loop_in_the_working_folder_is_reported(linux: Machine) -> None:
     """`--dev` looks at files that may lead to themselves."""
-    (linux.root / "home/ann/work/aai.json").symlink_to("aai.json")
+    (linux.root / "home/ann/project/aai.json").symlink_to("aai.json")
 
     (finding,) = linux.scan(dev=True)
     assert "symbolic links" in finding.problems[0].message

@@ -5,27 +5,24 @@ rest of its second as long as the catalogue has not changed. A caller who still 
 """
 
 import gzip
-import zlib
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from time import perf_counter
 from typing import Any, Protocol
-from urllib.parse import parse_qsl, urlencode
 
-import msgspec
 import zstandard
-from msgspec import Struct
 
 from switchboard.actions.browse import Browse
 from switchboard.actions.directory import View
 from switchboard.actions.ports import Clock
-from switchboard.catalog import patterns
-from switchboard.catalog.errors import InternalError, InvalidQuery, SwitchboardError
+from switchboard.catalog.errors import InternalError, SwitchboardError
 from switchboard.catalog.model import Agent
-from switchboard.catalog.query import Query, parse_query
+from switchboard.catalog.query import Query
 from switchboard.catalog.snapshot import Match, Page
 from switchboard.rest import render_compact, render_json, render_xml
-from switchboard.rest.answers import error_body, new_request_id, request_id, status_of, time_text
+from switchboard.rest.answers import error_body, status_of, time_text
 from switchboard.rest.fragments import Encode, FragmentCache, Variant
+from switchboard.rest.questions import Headers, Question, Wishes
+from switchboard.rest.questions import wishes as wishes_of
 from switchboard.telemetry.logs import Log
 from switchboard.telemetry.metrics import Metrics
 
@@ -33,7 +30,6 @@ PATH = "/api/v1/discovery/capabilities"
 LARGEST_ANSWERS = 3 * 1024 * 1024
 _MOST_QUESTIONS = 512
 _LONGEST_REMEMBERED = 1024
-_MOST_PARAMETERS = 100
 _MOST_SEEN = 20_000
 _SMALLEST_COMPRESSED = 1024
 _JSON = b"application/json; charset=utf-8"
@@ -41,7 +37,6 @@ _XML = b"application/xml; charset=utf-8"
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Scope = MutableMapping[str, Any]
-Headers = list[tuple[bytes, bytes]]
 
 
 class Renderer(Protocol):
@@ -58,29 +53,6 @@ class Renderer(Protocol):
     def agent_tail(self, reasoners: Sequence[bytes], skills: Sequence[bytes]) -> bytes:
         """Encode what stands after an agent's heartbeat."""
         ...
-
-
-class Wishes(Struct, frozen=True):
-    """What the headers of a request ask for."""
-
-    request_id: str
-    has: bytes
-    encodings: bytes
-
-
-class Question:
-    """A query as it was asked, and everything about it that does not change from one time to the next."""
-
-    __slots__ = ("asked", "filters", "is_lookup", "query", "tag", "used")
-
-    def __init__(self, query: Query) -> None:
-        self.query = query
-        self.tag = b"%08x" % zlib.crc32(msgspec.json.encode(query))
-        self.is_lookup = bool(query.agents) and all(map(patterns.is_exact, query.agents))
-        """Whether it names agents by id: there are too many different ones to remember every answer."""
-        self.filters = _filters(query)
-        self.used = _used(query)
-        self.asked = 0
 
 
 class Body:
@@ -127,7 +99,7 @@ class Discovery:
     async def __call__(self, scope: Scope, send: Send) -> None:
         """Answer one request."""
         begin = perf_counter()
-        wishes = _wishes(scope["headers"])
+        wishes = wishes_of(scope["headers"])
         try:
             question = self._question(scope["query_string"])
         except SwitchboardError as error:
@@ -149,7 +121,7 @@ class Discovery:
     def _question(self, text: bytes) -> Question:
         question = self._questions.get(text)
         if question is None:
-            question = Question(parse_query(_pairs(text)))
+            question = Question(text)
             if len(self._questions) >= _MOST_QUESTIONS:
                 self._questions.clear()
             if len(text) <= _LONGEST_REMEMBERED:
@@ -199,7 +171,7 @@ class Discovery:
         if body is None:
             page = view.snapshot.select(question.query)
             plain = self._render(question.query, page, now)
-            body = Body(plain, _headers(question.query, page))
+            body = Body(plain, _headers(question, page))
             self._counts[question.query] = _counts(page)
             worth_it = not question.is_lookup or question.asked > 1
             if worth_it and self._bodies_size + body.size <= LARGEST_ANSWERS:
@@ -300,19 +272,6 @@ class Discovery:
         await _send(send, status, _error_headers(wishes, body), body)
 
 
-def _pairs(text: bytes) -> list[tuple[str, str]]:
-    """Decode the parameters; a flood of them is refused before they are looked at."""
-    if text.count(b"&") >= _MOST_PARAMETERS:
-        message = f"Too many parameters. At most {_MOST_PARAMETERS} are allowed"
-        raise InvalidQuery(message, parameter="", provided="", allowed=[])
-    decoded = text.decode("utf-8", "replace")
-    if "%" in decoded or "+" in decoded:
-        return parse_qsl(decoded, keep_blank_values=True)
-    # Nothing is encoded: the same result for a tenth of the time.
-    parts = (part.partition("=") for part in decoded.split("&") if part)
-    return [(name, value) for name, _, value in parts]
-
-
 def _chosen_items(items: tuple[bytes, ...], match: Match) -> tuple[list[bytes], list[bytes]]:
     """Return the pieces of the reasoners and of the skills that were asked for."""
     mask, first_skill = match.mask, match.agent.reasoner_count
@@ -329,18 +288,6 @@ def _gzip(plain: bytes) -> bytes:
 
 
 _ENCODERS: dict[bytes, Callable[[bytes], bytes]] = {b"zstd": _zstd, b"gzip": _gzip}
-
-
-def _wishes(headers: Headers) -> Wishes:
-    identity = has = encodings = b""
-    for name, value in headers:
-        if name == b"accept-encoding":
-            encodings = value
-        elif name == b"if-none-match":
-            has = value
-        elif name == b"x-request-id":
-            identity = value
-    return Wishes(request_id(identity.decode("latin-1")) if identity else new_request_id(), has, encodings)
 
 
 def _chosen(accepted: bytes) -> bytes:
@@ -371,52 +318,15 @@ def _summary(query: Query, page: Page, now: float) -> dict[str, Any]:
     }
 
 
-def _headers(query: Query, page: Page) -> Headers:
+def _headers(question: Question, page: Page) -> Headers:
+    query = question.query
     headers: Headers = [
         (b"content-type", _XML if query.format == "xml" else _JSON),
         (b"x-total-count", b"%d" % page.total_agents),
     ]
     if page.has_more and query.limit:
-        headers.append((b"link", f'<{PATH}?{_next(query)}>; rel="next"'.encode()))
+        headers.append((b"link", f'<{PATH}?{question.next_page()}>; rel="next"'.encode()))
     return headers
-
-
-def _next(query: Query) -> str:
-    """Return the parameters of the next page; agents one by one, because an id may have a comma in it."""
-    flags = {
-        "include_input_schema": query.input_schema or None,
-        "include_output_schema": query.output_schema or None,
-        "include_descriptions": query.descriptions,
-        "include_examples": query.examples or None,
-    }
-    given: list[tuple[str, str | int | None]] = [
-        *(("agent", agent) for agent in query.agents),
-        ("reasoner", query.reasoner),
-        ("skill", query.skill),
-        ("tags", ",".join(query.tags) or None),
-        *((name, None if flag is None else str(flag).lower()) for name, flag in flags.items()),
-        ("format", None if query.format == "json" else query.format),
-        ("health_status", query.health),
-        ("limit", query.limit),
-        ("offset", query.offset + query.limit),
-    ]
-    return urlencode([(name, value) for name, value in given if value is not None])
-
-
-def _filters(query: Query) -> dict[str, Any]:
-    given = {
-        "agent_ids": list(query.agents),
-        "reasoner": query.reasoner,
-        "skill": query.skill,
-        "tags": list(query.tags),
-        "health_status": query.health,
-    }
-    return {**{name: value for name, value in given.items() if value}, "format": query.format}
-
-
-def _used(query: Query) -> tuple[str, ...]:
-    given = {"agent": query.agents, "reasoner": query.reasoner, "skill": query.skill, "tag": query.tags}
-    return tuple(name for name, wanted in given.items() if wanted)
 
 
 def _counts(page: Page) -> dict[str, int]:
