@@ -404,6 +404,8 @@ def test_an_id_with_a_comma_is_paged_like_any_other(plane: ControlPlane) -> None
     assert first.json()["total_agents"] == 2
     second = plane.client.get(link).json()
     assert (second["total_agents"], agents(second)) == (2, ["x,2"])
+    many = plane.raw("limit=1&agent_ids=" + ",".join(["a", "b", *(f"n{i}" for i in range(400))]))
+    assert agents(plane.client.get(many.headers["link"].partition(">")[0][1:]).json()) == ["b"]
 
 
 def test_a_heartbeat_shows_within_a_second_although_nothing_changed(plane: ControlPlane) -> None:

@@ -44,8 +44,9 @@ class Question:
         self.asked = 0
 
     def next_page(self) -> str:
-        """Return the parameters of the next page; agents one by one, because an id may have a comma in it."""
+        """Return the parameters of the next page; an id with a comma in it cannot be in a list."""
         query = self.query
+        listed = [agent for agent in query.agents if "," not in agent]
         flags = {
             "include_input_schema": query.input_schema or None,
             "include_output_schema": query.output_schema or None,
@@ -53,7 +54,8 @@ class Question:
             "include_examples": query.examples or None,
         }
         given: list[tuple[str, str | int | None]] = [
-            *(("agent", agent) for agent in query.agents),
+            ("agent_ids", ",".join(listed) or None),
+            *(("agent", agent) for agent in query.agents if "," in agent),
             ("reasoner", query.reasoner),
             ("skill", query.skill),
             ("tags", ",".join(query.tags) or None),
