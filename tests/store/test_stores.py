@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -110,9 +111,8 @@ def test_nothing_is_left_of_the_removed(tmp_path: Path) -> None:
 
     with_store(tmp_path, remove)
     _, agents = with_store(tmp_path, lambda store: store.changes(0))
-    with sqlite3.connect(tmp_path / "folder/plane.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "folder/plane.db")) as connection:
         beats = connection.execute("SELECT count(*) FROM beats").fetchone()
-    connection.close()
 
     assert (list(agents), beats) == ([], (0,))
 
@@ -178,11 +178,10 @@ def test_a_store_that_cannot_answer_says_so_in_our_words(tmp_path: Path) -> None
 def test_a_newer_version_of_the_tables_is_left_alone(tmp_path: Path) -> None:
     """Migrations run once, in order, each with its number."""
     with_store(tmp_path, lambda store: store.changes(0))
-    with sqlite3.connect(tmp_path / "folder/plane.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "folder/plane.db")) as connection:
         before = connection.execute("PRAGMA user_version").fetchone()
 
     with_store(tmp_path, lambda store: store.save(stored("a")))
-    with sqlite3.connect(tmp_path / "folder/plane.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "folder/plane.db")) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == before
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    connection.close()
