@@ -8,7 +8,8 @@ import logging
 import sys
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, BinaryIO, Literal
+from io import FileIO
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -17,11 +18,20 @@ _ORDER: dict[Level, int] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _MOST_WAITING = 2000
 
 
+class Stream(Protocol):
+    """Where a log goes."""
+
+    def write(self, data: bytes, /) -> int | None:
+        """Write some of the bytes, and return how many."""
+        ...
+
+
 class Log:
     """Writes events from `level` upwards to one stream."""
 
-    def __init__(self, stream: BinaryIO | None = None, level: Level = "info") -> None:
-        self._stream = stream or sys.stderr.buffer
+    def __init__(self, stream: "Stream | None" = None, level: Level = "info") -> None:
+        # Without a buffer of its own: what could not be written must not wait there and spoil the end of the process.
+        self._stream = stream or FileIO(sys.stderr.fileno(), "wb", closefd=False)
         self._least = _ORDER[level]
         self._waiting: list[dict[str, Any]] = []
         self.lost = 0
@@ -44,11 +54,17 @@ class Log:
         if not waiting:
             return
         try:
-            self._stream.write(msgspec.json.Encoder(enc_hook=str).encode_lines(waiting))
-            self._stream.flush()
+            self._write(msgspec.json.Encoder(enc_hook=str).encode_lines(waiting))
         except (OSError, ValueError):
             # Nobody reads the log any more, or its disk is full: the service is worth more than its log.
             self.lost += len(waiting)
+
+    def _write(self, lines: bytes) -> None:
+        while lines:
+            written = self._stream.write(lines)
+            if not written:
+                raise BlockingIOError("the log takes nothing")
+            lines = lines[written:]
 
 
 class ToLog(logging.Handler):
