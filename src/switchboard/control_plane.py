@@ -131,7 +131,6 @@ class ControlPlane:
         try:
             await self.life.flush()
         except ServiceUnavailable as error:
-            self.directory.note_silence()
             self.log.event("warning", "heartbeats not saved yet", self.clock.now(), error=error.message)
 
     def _read(self, stored: StoredAgent) -> Agent | None:

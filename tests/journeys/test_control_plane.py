@@ -160,12 +160,15 @@ def test_when_the_database_breaks_discovery_goes_on_and_says_so(tmp_path: Path) 
     refusal = plane.client.post("/api/v1/nodes/register", json=registration("b", {"r": []}))
     assert (refusal.status_code, refusal.headers["retry-after"]) == (503, "1")
     assert plane.discover()["total_agents"] == 1
-    assert plane.client.get("/health").json()["store"]["status"] in ("ok", "unavailable")
+    assert plane.client.get("/health").json()["store"]["status"] == "unavailable"
+    assert plane.raw().headers["warning"].startswith("110")
+    assert plane.metric("switchboard_store_up") == 0
     holder.stdin.close()
     holder.wait(10)
     holder.stdout.close()
     plane.register(registration("b", {"r": []}))
     assert plane.discover()["total_agents"] == 2
+    assert plane.client.get("/health").json()["store"]["status"] == "ok"
     plane.stop()
 
 

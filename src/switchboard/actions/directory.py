@@ -7,6 +7,7 @@ what began before a change can never undo it. When the store does not answer, re
 
 from asyncio import Task, create_task, shield, wait_for
 from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,6 +19,8 @@ from switchboard.catalog.snapshot import Snapshot
 
 FRESH_S = 30.0
 RETRY_S = 1.0
+
+Doing = Literal["reading", "writing"]
 PATIENCE_S = 1.0
 _MOST_REMEMBERED = 1000
 
@@ -47,7 +50,7 @@ class Directory:
         self._refresh: Task[None] | None = None
         self._listener: Callable[[StoredAgent], None] | None = None
         self.seen_at: dict[str, float] = {}
-        self.stale_since: float | None = None
+        self._silent: dict[Doing, float] = {}
 
     @property
     def remembered(self) -> int:
@@ -71,16 +74,25 @@ class Directory:
             await self._wait_a_little(self._refresh)
         return View(self._snapshot, hit, self.stale_since)
 
-    def note_silence(self) -> None:
-        """Note that the store did not answer; readers are told until it does."""
-        self.stale_since = self.stale_since or self._clock.now()
+    @property
+    def stale_since(self) -> float | None:
+        """Since when the store does not answer, reading or writing; None while it does."""
+        return min(self._silent.values(), default=None)
+
+    def note_silence(self, doing: Doing) -> None:
+        """Note that the store did not answer; readers are told until it does the same thing again."""
+        self._silent.setdefault(doing, self._clock.now())
+
+    def note_answer(self, doing: Doing) -> None:
+        """Note that the store answers."""
+        self._silent.pop(doing, None)
 
     async def _wait_a_little(self, refresh: Task[None]) -> None:
         """Wait for the store, but not for long: an answer from memory now is better than one from the store later."""
         try:
             await wait_for(shield(refresh), PATIENCE_S)
         except TimeoutError:
-            self.note_silence()
+            self.note_silence("reading")
             self._fresh_until = self._clock.passed() + RETRY_S
 
     async def catch_up(self) -> None:
@@ -102,7 +114,7 @@ class Directory:
         self._revision = max(self._revision, revision)
         self._forget_the_removed()
         self._fresh_until = self._clock.passed() + self._fresh_s
-        self.stale_since = None
+        self.note_answer("reading")
 
     def apply(self, stored: StoredAgent, agent: Agent | None) -> bool:
         """Take one change in, unless a newer one of the same agent is in already; tell whether it was."""
@@ -147,7 +159,7 @@ class Directory:
         try:
             await self.catch_up()
         except ServiceUnavailable:
-            self.note_silence()
+            self.note_silence("reading")
             self._fresh_until = self._clock.passed() + RETRY_S
         finally:
             self._refresh = None

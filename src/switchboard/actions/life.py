@@ -105,7 +105,9 @@ class Life:
         except BaseException:
             self._unsaved_states = {**states, **self._unsaved_states}
             self._unsaved_beats |= beats
+            self._directory.note_silence("writing")
             raise
+        self._directory.note_answer("writing")
         self._directory.written(states, revision)
 
     def _moved(self, agent_id: str, before: State, after: State) -> State:

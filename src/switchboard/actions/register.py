@@ -5,6 +5,7 @@ called back here: its port may not even be open yet.
 """
 
 from collections.abc import Awaitable
+from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -89,18 +90,18 @@ class Register:
         state = self._life.goodbye(agent_id, reason)
         if state is None:
             raise _unknown(agent_id)
-        try:
+        with suppress(ServiceUnavailable):  # noted by the flush, and kept for the next one
             await self._life.flush()
-        except ServiceUnavailable:
-            self._directory.note_silence()
         return state
 
     async def _written(self, writing: Awaitable[int]) -> int:
         try:
-            return await writing
+            revision = await writing
         except ServiceUnavailable:
-            self._directory.note_silence()
+            self._directory.note_silence("writing")
             raise
+        self._directory.note_answer("writing")
+        return revision
 
 
 def _unknown(agent_id: str) -> NotFound:
