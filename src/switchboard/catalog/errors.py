@@ -5,7 +5,8 @@
     │   ├── InvalidDescriptor                      an aai.json or a registration cannot be used
     │   ├── InvalidQuery                           a discovery parameter is wrong
     │   ├── InvalidTarget                          a target cannot be read as an address
-    │   └── AmbiguousName                          a name fits several things
+    │   ├── AmbiguousName                          a name fits several things
+    │   └── RefusedAddress                         an address that must not be called
     ├── UnknownApp            UNKNOWN_APP          there is no such app or agent
     ├── UnknownTool           UNKNOWN_TOOL         it has no such tool, reasoner or skill
     ├── InvalidParams         INVALID_PARAMS       the arguments do not fit the schema
@@ -18,6 +19,8 @@
     ├── NotFound              NOT_FOUND            the app knows no such thing
     ├── RateLimited           RATE_LIMITED         too many calls
     ├── ServiceUnavailable    SERVICE_UNAVAILABLE  it exists and does not answer
+    │   ├── UnknownHost                            its name cannot be looked up
+    │   └── AnswerTooLarge                         it sends more than we take
     ├── InternalError         INTERNAL_ERROR       our own fault
     └── NotSupported          NOT_IMPLEMENTED      it is described, and cannot be run here
 
@@ -96,6 +99,13 @@ class AmbiguousName(InvalidRequest):
             name=name,
             candidates=list(candidates),
         )
+
+
+class RefusedAddress(InvalidRequest):
+    """An address must not be called: not https, not public, or in no form we know; `url` is what was asked for."""
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(f"{url} is not called: {why}.", url=url, why=why)
 
 
 class UnknownApp(SwitchboardError):
@@ -179,6 +189,14 @@ class ServiceUnavailable(SwitchboardError):
     """The owner exists and does not answer."""
 
     code = "SERVICE_UNAVAILABLE"
+
+
+class UnknownHost(ServiceUnavailable):
+    """The name of a host cannot be looked up: it does not exist, or there is no network."""
+
+
+class AnswerTooLarge(ServiceUnavailable):
+    """An answer is longer than we take."""
 
 
 class InternalError(SwitchboardError):
