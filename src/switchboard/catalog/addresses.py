@@ -16,6 +16,7 @@ _METADATA_ADDRESSES = frozenset(
     for text in ("169.254.169.254", "100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254")
 )
 _MOST_PARTS = 4
+_LARGEST_PART = 255
 _HIGHEST_PORT = 65535
 _HOST = re.compile(r"https?://(?:\[([^\]/]+)\]|([^\s/?#@:\[\]]+))(?::(\d{1,5}))?(?:[/?#]|$)", re.IGNORECASE)
 _DOTS = str.maketrans({"\u3002": ".", "\uff0e": ".", "\uff61": "."})
@@ -72,7 +73,10 @@ def _old_notation(host: str) -> ipaddress.IPv4Address | None:
             numbers.append(int(part, base))
         except ValueError:
             return None
-    value = numbers[-1]
-    for i, number in enumerate(numbers[:-1]):
+    *first, last = numbers
+    if min(numbers) < 0 or max(first, default=0) > _LARGEST_PART or last >= 1 << (32 - 8 * len(first)):
+        return None
+    value = last
+    for i, number in enumerate(first):
         value += number << (24 - 8 * i)
-    return ipaddress.IPv4Address(value) if 0 <= value < 2**32 and min(numbers) >= 0 else None
+    return ipaddress.IPv4Address(value)

@@ -1,0 +1,480 @@
+"""The guarded client: every call to an address that somebody else wrote down goes through here.
+
+The address is pinned: a name is looked up once for a connection, only addresses the guard has no objection to are
+connected to, and TLS still asks for the name. Time and size have one limit each, over everything. It keeps no cookies,
+and reads no proxies, no netrc and no certificates from the environment.
+"""
+
+import asyncio
+import re
+import socket
+import ssl
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing, suppress
+from ipaddress import ip_address
+from typing import Any, cast, final
+from urllib.parse import urljoin
+
+import httpcore2
+import httpx2
+from msgspec import Struct
+
+from switchboard.catalog.errors import (
+    AnswerTooLarge,
+    CallTimeout,
+    InvalidRequest,
+    RefusedAddress,
+    ServiceUnavailable,
+    SwitchboardError,
+    UnknownHost,
+)
+from switchboard.net.guard import Address, Guard, Scheme, Target, is_public
+
+Resolver = Callable[[str, int], Awaitable[Sequence[Address]]]
+Headers = tuple[tuple[str, str], ...]
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_REPEATABLE = frozenset({"GET", "HEAD"})
+# What another origin may be told. Everything else a caller gave may be a secret.
+_HARMLESS = frozenset({"accept", "user-agent", "if-none-match"})
+# What makes a message a message is ours; a caller who could set it could make two requests out of one.
+_OURS = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "te", "upgrade", "expect"}
+)
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\t\x20-\x7e]*")
+
+_CONNECTIONS = 100
+_IDLE_CONNECTIONS = 20
+_IDLE_S = 15.0
+# An address that does not answer must not use up the time of the next one.
+_NEXT_ADDRESS_S = 1.0
+_NO_SUCH_NAME = frozenset(
+    getattr(socket, name) for name in ("EAI_NONAME", "EAI_NODATA", "EAI_ADDRFAMILY") if hasattr(socket, name)
+)
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """How long one call may take with all its redirects, and how much it may bring, unpacked."""
+
+    seconds: float = 10.0
+    size: int = 1024 * 1024
+    redirects: int = 5
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What came back, and from where; the body is unpacked."""
+
+    status: int
+    headers: Headers
+    body: bytes
+    url: str
+
+    def header(self, name: str) -> str | None:
+        """Return the first header of that name, in any case of letters."""
+        return next((value for key, value in self.headers if key.lower() == name.lower()), None)
+
+    def __repr__(self) -> str:
+        # Bodies, cookies and queries are secrets often enough.
+        return f"Answer(status={self.status}, size={len(self.body)})"
+
+
+async def look_up(host: str, port: int) -> Sequence[Address]:
+    """Ask the operating system, in a thread: names in hosts files and VPNs count."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [ip_address(entry[4][0]) for entry in found]
+
+
+_DEFAULT_LIMITS = Limits()
+
+
+@final
+class Fetch:
+    """Calls out, guarded. Connections are kept alive between calls to one origin; use it in one event loop.
+
+    `permitted`, `resolve` and `tls` are for tests, which have no public addresses; no configuration reaches them.
+    """
+
+    def __init__(
+        self,
+        *,
+        loopback: bool = False,
+        permitted: Callable[[Address], bool] = is_public,
+        resolve: Resolver = look_up,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._guard = Guard(loopback=loopback, permitted=permitted)
+        # The trust store of the operating system, which is what httpx2 uses too.
+        context = tls or httpx2.create_ssl_context(trust_env=False)
+        # One pool for each scheme: a backend is not told which one it connects for, and it decides what is allowed.
+        self._pools = {"https": self._pool("https", resolve, context), "http": self._pool("http", resolve, context)}
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Iterable[tuple[str, str]] = (),
+        content: bytes | None = None,
+        limits: Limits = _DEFAULT_LIMITS,
+    ) -> Answer:
+        """Send one request, follow the redirects of a GET or HEAD, and return the answer, whatever its status.
+
+        Raises:
+            RefusedAddress: the guard objects to the address, or to one that it redirects to.
+            UnknownHost: the name cannot be looked up.
+            CallTimeout: the time is over.
+            AnswerTooLarge: the body is longer than the limit.
+            ServiceUnavailable: anything else went wrong on the way.
+            InvalidRequest: the method or a header cannot be sent.
+        """
+        target = self._guard.target(url)
+        request = _Request(method=_checked_method(method), headers=_checked(headers), content=content)
+        try:
+            async with asyncio.timeout(limits.seconds):
+                return await self._follow(request, target, limits)
+        except TimeoutError as error:
+            raise CallTimeout(f"{target.shown} gave no answer within {limits.seconds:g} seconds.") from error
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for pool in self._pools.values():
+            await pool.aclose()
+
+    async def _follow(self, request: "_Request", first: Target, limits: Limits) -> Answer:
+        target = first
+        for _ in range(limits.redirects + 1):
+            try:
+                answer = await self._repeat(request, target, limits)
+            except _Objection as error:
+                raise _refused(first, target, error.why) from error
+            location = answer.header("location")
+            if answer.status not in _REDIRECTS or location is None or request.method not in _REPEATABLE:
+                return answer
+            before, target = target, self._next(first, target, location)
+            if target.origin != before.origin:
+                request = request.for_strangers()
+        raise ServiceUnavailable(f"{first.shown} redirects more than {limits.redirects} times.")
+
+    def _next(self, first: Target, target: Target, location: str) -> Target:
+        try:
+            following = self._guard.target(urljoin(target.url, _as_text(location)))
+        except ValueError:
+            raise RefusedAddress(first.shown, "it redirects to an address that cannot be read") from None
+        except RefusedAddress as error:
+            shown, why = error.details["url"], error.details["why"]
+            raise RefusedAddress(first.shown, f"it redirects to {shown}, and {why}") from error
+        if target.scheme == "https" and following.scheme == "http":
+            raise _refused(first, following, "that gives up https")
+        return following
+
+    async def _repeat(self, request: "_Request", target: Target, limits: Limits) -> Answer:
+        """Exchange, and again for as long as it is only that a kept connection was closed meanwhile."""
+        while True:
+            try:
+                return await self._exchange(request, target, limits)
+            except _Stale as error:
+                if request.method not in _REPEATABLE:
+                    raise ServiceUnavailable(
+                        f"{target.shown} closed the connection before it answered; "
+                        "whether the call had an effect is not known."
+                    ) from error
+
+    async def _exchange(self, request: "_Request", target: Target, limits: Limits) -> Answer:
+        try:
+            async with self._pools[target.scheme].stream(
+                request.method,
+                httpcore2.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.resource),
+                headers=request.lines(target),
+                content=request.content,
+            ) as response:
+                headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers)
+                answer = Answer(status=response.status, headers=headers, body=b"", url=target.url)
+                async with aclosing(response.aiter_stream()) as chunks:
+                    body = await _read(chunks, answer.header("content-encoding"), limits.size)
+        except _TooLarge as error:
+            raise AnswerTooLarge(f"{target.shown} sends more than {limits.size} bytes.") from error
+        except _FOREIGN as error:
+            raise _ours(target, error) from error
+        return Answer(status=answer.status, headers=answer.headers, body=body, url=answer.url)
+
+    def _pool(self, scheme: Scheme, resolve: Resolver, tls: ssl.SSLContext) -> httpcore2.AsyncConnectionPool:
+        return httpcore2.AsyncConnectionPool(
+            ssl_context=tls,
+            max_connections=_CONNECTIONS,
+            max_keepalive_connections=_IDLE_CONNECTIONS,
+            keepalive_expiry=_IDLE_S,
+            network_backend=_Pinned(lambda address: self._guard.objection(scheme, address), resolve),
+        )
+
+
+class _Request(Struct, frozen=True, kw_only=True):
+    method: str
+    headers: Headers
+    content: bytes | None
+
+    def for_strangers(self) -> "_Request":
+        """Return what another origin may get of it."""
+        kept = tuple((name, value) for name, value in self.headers if name.lower() in _HARMLESS)
+        return _Request(method=self.method, headers=kept, content=None)
+
+    def lines(self, target: Target) -> list[tuple[str, str]]:
+        """Return every header as it is sent."""
+        given = {name.lower() for name, _ in self.headers}
+        lines = [("Host", target.authority), ("Accept-Encoding", "gzip")]
+        lines += [(name, value) for name, value in _DEFAULTS if name.lower() not in given]
+        lines += self.headers
+        if self.content is not None or self.method in _WITH_BODY:
+            lines.append(("Content-Length", str(len(self.content or b""))))
+        return lines
+
+
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+_DEFAULTS = (("Accept", "*/*"), ("User-Agent", "switchboard"))
+
+
+class _Objection(Exception):
+    """No address of a host may be connected to; the pool lets it through."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+class _Stale(Exception):
+    """A connection that was used before ended before the first byte of this answer."""
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class _Garbled(Exception):
+    pass
+
+
+_FOREIGN = (
+    httpcore2.TimeoutException,
+    httpcore2.NetworkError,
+    httpcore2.ProtocolError,
+    OSError,  # TLS errors while reading are not translated by httpcore2
+    _Garbled,
+)
+
+
+@final
+class _Pinned(httpcore2.AsyncNetworkBackend):
+    """Look a name up once, and connect to what was checked."""
+
+    def __init__(self, objection: Callable[[Address], str | None], resolve: Resolver) -> None:
+        self._objection = objection
+        self._resolve = resolve
+        self._sockets = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the base class has it so
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        """Connect to the first address that is allowed and answers."""
+        del timeout, local_address, socket_options  # one limit stands around everything, and the pool has no options
+        *others, last = await self._allowed(host, port)
+        for address in others:
+            with suppress(httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                return await self._connect(address, port, _NEXT_ADDRESS_S)
+        return await self._connect(last, port, None)
+
+    async def _connect(self, address: Address, port: int, seconds: float | None) -> httpcore2.AsyncNetworkStream:
+        return _Stream(await self._sockets.connect_tcp(str(address), port, seconds))
+
+    async def _allowed(self, host: str, port: int) -> Sequence[Address]:
+        addresses = await self._addresses(host, port)
+        objections = [self._objection(address) for address in addresses]
+        allowed = [address for address, why in zip(addresses, objections, strict=True) if why is None]
+        if not allowed:
+            raise _Objection(objections[0] or "")
+        return allowed
+
+    async def _addresses(self, host: str, port: int) -> Sequence[Address]:
+        try:
+            return [ip_address(host)]
+        except ValueError:
+            pass
+        try:
+            found = await self._resolve(host, port)
+        except socket.gaierror as error:
+            if error.errno in _NO_SUCH_NAME:
+                raise UnknownHost(f"There is no host {host}.", host=host) from error
+            raise ServiceUnavailable(f"{host} cannot be looked up now: {error.strerror}.", host=host) from error
+        if not found:
+            raise UnknownHost(f"There is no host {host}.", host=host)
+        return found
+
+
+@final
+class _Stream(httpcore2.AsyncNetworkStream):
+    """A connection that closes when its handshake is cancelled, and knows whether an answer has begun."""
+
+    def __init__(self, inner: httpcore2.AsyncNetworkStream) -> None:
+        self._inner = inner
+        self._used = False
+        self._heard = False
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
+        try:
+            data = await self._inner.read(max_bytes, timeout)
+        except (httpcore2.ReadError, OSError) as error:
+            if self._used and not self._heard:
+                raise _Stale from error
+            raise
+        if not data and not self._heard:
+            raise _Stale if self._used else httpcore2.ReadError
+        self._heard = True
+        return data
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        # HTTP/1.1: nothing is written after the first byte of an answer but the next request.
+        self._used, self._heard = self._used or self._heard, False
+        await self._inner.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            return _Stream(await self._inner.start_tls(ssl_context, server_hostname, timeout))
+        except BaseException:
+            # httpcore2 2.16 closes for an Exception only, and leaves the socket of a cancelled handshake open.
+            await self.aclose()
+            raise
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+async def _read(chunks: AsyncIterator[bytes], coding: str | None, size: int) -> bytes:
+    """Collect a body and unpack it as it comes.
+
+    Raises:
+        _TooLarge: it is longer than the limit, packed or unpacked.
+        _Garbled: it is packed in a way that we did not ask for, or does not unpack.
+    """
+    packed = (coding or "identity").strip().lower()
+    if packed not in ("identity", "gzip", "x-gzip"):
+        raise _Garbled
+    unpack = _Gunzip() if packed != "identity" else None
+    body = bytearray()
+    arrived = 0
+    async for chunk in chunks:
+        # Packing makes a body a little longer at worst; more than that is a stream that unpacks to nothing, for ever.
+        arrived += len(chunk)
+        if arrived > size + size // 64 + 1024:
+            raise _TooLarge
+        body += unpack.feed(chunk, size + 1 - len(body)) if unpack else chunk
+        if len(body) > size:
+            raise _TooLarge
+    if unpack and not unpack.complete:
+        raise _Garbled
+    return bytes(body)
+
+
+@final
+class _Gunzip:
+    """Unpack gzip, never more than asked for: httpx2's own decoder has no limit within a chunk."""
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        self._begun = False
+
+    @property
+    def complete(self) -> bool:
+        """Say whether it may end here; the answer to a HEAD is packed and empty."""
+        return self._member.eof or not self._begun
+
+    def feed(self, data: bytes, most: int) -> bytes:
+        """Return what this unpacks to, at most so many bytes; the rest is lost, as is then the whole body."""
+        out = bytearray()
+        while data and len(out) < most:
+            if self._member.eof:
+                self._member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+            self._begun = True
+            try:
+                out += self._member.decompress(data, most - len(out))
+            except zlib.error as error:
+                raise _Garbled from error
+            data = self._member.unused_data
+        return bytes(out)
+
+
+def _checked_method(method: str) -> str:
+    if not _TOKEN.fullmatch(method) or method.upper() == "CONNECT":
+        raise InvalidRequest("That is not a method of a request.")
+    return method.upper()
+
+
+def _checked(headers: Iterable[tuple[str, str]]) -> Headers:
+    """Return the headers that a caller may set; a value is never shown."""
+    checked = tuple((name, value.strip(" \t")) for name, value in headers)
+    for name, value in checked:
+        if not _TOKEN.fullmatch(name):
+            raise InvalidRequest("A header has a name that cannot be sent.")
+        if not _VALUE.fullmatch(value):
+            raise InvalidRequest(f"The value of the header {name} cannot be sent: it is not plain ASCII.", header=name)
+    return tuple((name, value) for name, value in checked if name.lower() not in _OURS)
+
+
+def _as_text(location: str) -> str:
+    """Read a Location as what it most often is: UTF-8 that HTTP hands over as Latin-1."""
+    try:
+        return location.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return location
+
+
+def _refused(first: Target, target: Target, why: str) -> RefusedAddress:
+    return RefusedAddress(first.shown, why if target == first else f"it redirects to {target.shown}, and {why}")
+
+
+def _ours(target: Target, error: Exception) -> SwitchboardError:
+    """Say it in our words; the texts of protocol errors repeat what was sent, so they are not shown."""
+    if isinstance(error, httpcore2.TimeoutException):
+        return CallTimeout(f"{target.shown} gave no answer in time.")
+    if isinstance(error, _Garbled):
+        return ServiceUnavailable(f"The answer of {target.shown} cannot be unpacked.")
+    return ServiceUnavailable(f"{target.shown} does not answer: {_reason(error)}.")
+
+
+def _reason(error: Exception) -> str:
+    causes = list(_causes(error))
+    for cause in causes:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate was not accepted, {cause.verify_message.rstrip('.')}"
+        if isinstance(cause, ssl.SSLError):
+            return (
+                f"no encrypted connection could be made, {(cause.reason or 'it broke off').replace('_', ' ').lower()}"
+            )
+    for cause in causes:
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror.lower()
+    return (
+        "what it sends is cut off or not HTTP"
+        if isinstance(error, httpcore2.ProtocolError)
+        else "the connection broke off"
+    )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Walk down to the first cause; httpcore2 cuts `__cause__` on the way, not `__context__`."""
+    current: BaseException | None = error
+    while current is not None:
+        yield current
+        current = current.__cause__ or current.__context__
