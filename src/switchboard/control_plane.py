@@ -6,11 +6,10 @@ import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -33,24 +32,12 @@ from switchboard.rest.pages import Pages
 from switchboard.rest.server import Server, bind
 from switchboard.settings import ServeSettings, database_path
 from switchboard.store.sqlite import SqliteStore
+from switchboard.telemetry.clock import SystemClock
 from switchboard.telemetry.logs import Log, ToLog
 from switchboard.telemetry.metrics import Metrics
 
 _LOG_FLUSH_S = 0.25
 _GIVE_BACK_S = 10.0
-
-
-@final
-class SystemClock(Clock):
-    """The time of this machine."""
-
-    def now(self) -> float:
-        """Return seconds since 1970."""
-        return time.time()
-
-    def passed(self) -> float:
-        """Return seconds that only ever grow."""
-        return time.monotonic()
 
 
 class ControlPlane:

@@ -1,41 +1,88 @@
 """Wires and runs `aai-gateway`: what this machine offers to an agent.
 
-The command starts with every chat, so each path below imports only what it needs.
+The command starts with every chat, so each path below imports only what it needs, and the handshake of an MCP client
+is answered before anything heavy is imported at all.
 """
 
+import os
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from switchboard import __version__
+from switchboard.mcp.front import Opening, open_conversation, take_standard_streams
+from switchboard.mcp.greeting import Greeting
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from pathlib import Path
+    from typing import Any, NoReturn
+
+    from switchboard.actions.ports import Consent
     from switchboard.catalog.findings import Finding
+    from switchboard.mcp.server import ToolNames
+    from switchboard.net.fetch import Fetch
     from switchboard.sources.places import Surroundings
+    from switchboard.sources.registry import Fetches
+    from switchboard.telemetry.logs import Level, Log
 
 _EXAMPLES = """\
 examples:
+  aai-gateway                    serve MCP on standard input and output; an agent client starts it this way
   aai-gateway --scan             show the apps on this machine, and what is wrong with broken descriptors
   aai-gateway --scan --json      the same for scripts
-  aai-gateway --scan --dev       also the descriptors of the build in this folder
+  aai-gateway --dev              also the descriptors of the build in this folder, and plain http to this machine
+  aai-gateway --registry URL     also the web apps of a registry
+
+in the configuration of an agent client:
+  {"mcpServers": {"aai-gateway": {"command": "aai-gateway"}}}
 
 folders:
   AAI_HOME (default ~/.aai)      <app id>/aai.json for your own apps, web/<app id>/aai.json for registry copies
+  XDG_CACHE_HOME/aai-gateway     what web sites publish about themselves, for a day
+
+environment:
+  AAI_REGISTRY_URL               registries, as with --registry; separated by spaces
+  SWITCHBOARD_LOG_LEVEL          debug, info (default), warning or error
 """
 
+GREETING = Greeting(
+    {"name": "aai-gateway", "title": "Switchboard gateway", "version": __version__},
+    {"tools": {"listChanged": True}, "resources": {"listChanged": True}},
+    "Apps of this computer and of the web, one tool each. The list is partial: web apps that are not installed are not "
+    "in it, and an app that is not listed can still be called by its id. To use an app: 1. call its app tool to read "
+    "its guide; 2. call aai:exec (also spelled aai_exec) with app, tool and args as in the guide. For a web service "
+    "that is not listed, call web:discover (web_discover) with its URL or domain. The user is asked before anything "
+    "runs. A result with isError says in `code` what is wrong and in `message` what to do.",
+)
+_GRACE_S = 2.0
+_SLOW_SCAN_S = 10.0
+_REGISTRY_EVERY_S = 3600.0
 
-def main(argv: Sequence[str] | None = None) -> int:
+
+class Options:
+    """What the command line says."""
+
+    def __init__(
+        self, *, dev: bool = False, registries: "Sequence[str]" = (), tool_names: "ToolNames" = "auto"
+    ) -> None:
+        self.dev = dev
+        self.registries = tuple(registries)
+        self.tool_names: ToolNames = tool_names
+
+
+def main(argv: "Sequence[str] | None" = None) -> int:
     """Run the command and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments == ["--version"]:
         print(f"aai-gateway {__version__}")
         return 0
+    if not arguments and "AAI_REGISTRY_URL" not in os.environ:
+        return serve(Options())
     import argparse
 
     parser = argparse.ArgumentParser(
         prog="aai-gateway",
-        description="Tells an AI agent which apps it can use on this machine.",
+        description="Tells an AI agent which apps it can use on this machine: an MCP server on standard streams.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -43,14 +90,247 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--scan", action="store_true", help="print the discovered apps and exit")
     parser.add_argument("--json", action="store_true", help="with --scan: print JSON, for scripts")
     parser.add_argument("--dev", action="store_true", help="also scan development build folders")
+    parser.add_argument(
+        "--registry", action="append", metavar="URL", help="add the web apps of a registry; may be repeated"
+    )
+    parser.add_argument(
+        "--tool-names",
+        choices=("aai", "portable", "auto"),
+        default="auto",
+        help="how tools are called in lists: app:<id>, app_<id>, or what suits the client (default)",
+    )
     parser.add_argument("--version", action="version", version=f"aai-gateway {__version__}")
     options = parser.parse_args(arguments)
-    if not options.scan:
-        parser.error("this version can only list apps: add --scan. The MCP server is not part of it yet.")
-    findings = scan(dev=options.dev)
+    if options.json and not options.scan:
+        parser.error("--json goes with --scan.")
+    if options.scan:
+        return _print_scan(dev=options.dev, as_json=options.json)
+    registries = options.registry or os.environ.get("AAI_REGISTRY_URL", "").split()
+    for registry in registries:
+        if not registry.startswith(("https://", "http://")):
+            parser.error(f"{registry!r} is not the address of a registry. Write https://host, without /v1/apps.")
+    return serve(Options(dev=options.dev, registries=registries, tool_names=options.tool_names))
+
+
+def serve(options: Options, consent: "Consent | None" = None) -> "NoReturn":
+    """Serve MCP on standard input and output until the client goes; tests bring the user's hand as `consent`."""
+    source, target = take_standard_streams()
+    opening = open_conversation(lambda size: os.read(source, size), lambda data: os.write(target, data), GREETING)
+    if not opening.ended or opening.rest:
+        import asyncio
+
+        asyncio.new_event_loop().run_until_complete(_converse(options, consent, opening, source, target))
+    # Everything is closed and written; a scan that hangs on a dead disk in its thread must not keep the process.
+    os._exit(0)
+
+
+async def _converse(options: Options, consent: "Consent | None", opening: Opening, source: int, target: int) -> None:
+    from asyncio import Event, get_running_loop
+
+    from switchboard.mcp.protocol import INVALID_REQUEST, Connection, Fault, failed
+    from switchboard.mcp.stdio import LONGEST, Input, Lines, Output, until_quiet
+
+    loop = get_running_loop()
+    gone = Event()
+    log = _log()
+    parts = _Parts(options, consent, log)
+    server = parts.server
+    output = Output(target, loop, gone.set)
+    connection = Connection(server.methods(), GREETING, output.send, log=log)
+
+    def refuse() -> None:
+        output.send(failed(None, Fault(INVALID_REQUEST, f"a message is longer than {LONGEST} bytes")))
+
+    def announce() -> None:
+        kinds = server.outdated()
+        if connection.session.ready:
+            for kind in kinds:
+                connection.notify(f"notifications/{kind}/list_changed")
+
+    lines = Lines(connection.receive, refuse)
+    reader = Input(source, loop, lines.feed, output)
+    parts.collection.listen(announce)
+    _on_signals(gone.set)
+    background = [loop.create_task(parts.watched(job)) for job in parts.jobs()]
+    if opening.answered:
+        connection.adopt(opening.answered)
+    lines.feed(opening.rest)
+    if opening.ended:
+        reader.ended.set()
+    else:
+        reader.start()
+    await until_quiet(reader, gone)
+    if not gone.is_set():
+        lines.end()
+        server.close()
+        await connection.finish(_GRACE_S)
+    for task in background:
+        task.cancel()
+    await connection.close()
+    await output.finish(0 if gone.is_set() else _GRACE_S)
+    await parts.close()
+    log.flush()
+
+
+class _Parts:
+    """Everything the gateway is made of, each thing once."""
+
+    def __init__(self, options: Options, consent: "Consent | None", log: "Log") -> None:
+        from switchboard.actions.collection import Collection
+        from switchboard.actions.execute import Execute
+        from switchboard.actions.lookup import Lookup
+        from switchboard.catalog.locales import from_environment
+        from switchboard.executors.http import HttpExecutor
+        from switchboard.mcp.server import Server
+        from switchboard.security.consent import NobodyToAsk
+        from switchboard.sources.desktop import Desktop
+        from switchboard.sources.places import places, site_copies
+        from switchboard.sources.wellknown import WellKnown
+        from switchboard.telemetry.clock import SystemClock
+
+        self._options = options
+        self._log = log
+        self._around = surroundings()
+        self._clock = SystemClock()
+        self._fetches: dict[str, Fetch] = {}
+        self._desktop = Desktop(places(self._around, dev=options.dev), self._around.system)
+        self.collection = Collection([self._desktop])
+        web = WellKnown(site_copies(self._around), self._strangers, self._clock, self._around.system)
+        self.server = Server(
+            self.collection,
+            Lookup(self.collection, web),
+            Execute(consent or NobodyToAsk(), {"http": HttpExecutor(self._strangers)}),
+            greeting=GREETING,
+            tool_names=options.tool_names,
+            locale=from_environment(self._around.environment),
+        )
+
+    def jobs(self) -> "list[Coroutine[Any, Any, None]]":
+        """Return what runs beside the conversation."""
+        return [self._scan(), *(self._follow(registry) for registry in self._options.registries)]
+
+    async def watched(self, job: "Coroutine[Any, Any, None]") -> None:
+        """Run a job; if it fails, the conversation goes on without it, and the log says so."""
+        try:
+            await job
+        except Exception as error:  # noqa: BLE001 - the end of a task
+            self._event("error", "job.failed", job=job.__qualname__, error=repr(error))
+
+    async def close(self) -> None:
+        """Close what was opened."""
+        for fetch in self._fetches.values():
+            await fetch.close()
+
+    async def _scan(self) -> None:
+        """Scan once, then again after every change of a folder."""
+        from asyncio import create_task, shield, wait_for
+
+        from switchboard.sources.places import places
+        from switchboard.sources.watch import watch
+
+        scan = create_task(self.collection.load())
+        try:
+            await wait_for(shield(scan), _SLOW_SCAN_S)
+        except TimeoutError:
+            self._event("warning", "scan.slow", seconds=_SLOW_SCAN_S)
+            await scan
+        self._event("info", "scan.done", apps=len(self.collection.current().apps))
+        for finding in self.collection.findings:
+            for problem in finding.problems:
+                if problem.severity == "error":
+                    self._event("warning", "descriptor.refused", location=finding.location, reason=str(problem))
+
+        async def changed() -> None:
+            before = self.collection.current().version
+            await self.collection.load()
+            if self.collection.current().version != before:
+                self._event("info", "scan.changed", apps=len(self.collection.current().apps))
+
+        await watch(places(self._around, dev=self._options.dev), changed)
+
+    async def _follow(self, base: str) -> None:
+        """Copy a registry's apps at start and every hour."""
+        from asyncio import sleep
+
+        from switchboard.catalog.errors import SwitchboardError
+        from switchboard.sources.places import web_copies
+        from switchboard.sources.registry import Registry
+
+        registry = Registry(
+            base,
+            web_copies(self._around),
+            fetches=self._registry_fetches,
+            clock=self._clock,
+            system=self._around.system,
+            log=self._log,
+        )
+        while True:
+            with self.collection.expecting_more():
+                try:
+                    synced = await registry.sync()
+                    await self.collection.load()
+                    self._event(
+                        "info", "registry.synced", **{key: getattr(synced, key) for key in synced.__struct_fields__}
+                    )
+                except (SwitchboardError, OSError) as error:
+                    self._event("warning", "registry.failed", registry=base, reason=str(error))
+            await sleep(_REGISTRY_EVERY_S)
+
+    def _strangers(self) -> "Fetch":
+        """Return the client for addresses that somebody else wrote down, made when it is first needed."""
+        from switchboard.net.fetch import Fetch
+
+        return self._fetches.setdefault("strangers", Fetch(loopback=self._options.dev))
+
+    def _registry_fetches(self) -> "Fetches":
+        from switchboard.net.fetch import Fetch
+        from switchboard.net.guard import is_reachable
+        from switchboard.sources.registry import Fetches
+
+        if "named" not in self._fetches:
+            self._fetches["named"] = Fetch(loopback=True, permitted=is_reachable)
+        return Fetches(self._fetches["named"], self._strangers())
+
+    def _event(self, level: "Level", message: str, **fields: "Any") -> None:
+        self._log.event(level, message, self._clock.now(), **fields)
+        self._log.flush()
+
+
+def _on_signals(end: "Callable[[], None]") -> None:
+    """End quietly when the client, or the person, says so with a signal."""
+    from asyncio import get_running_loop
+    from signal import SIGINT, SIGTERM
+
+    for number in (SIGINT, SIGTERM):
+        try:
+            get_running_loop().add_signal_handler(number, end)
+        except NotImplementedError:  # Windows ends the process itself
+            return
+
+
+def _log() -> "Log":
+    """Return a log to standard error, which clients show, and to a file, which stays."""
+    from contextlib import suppress
+    from io import FileIO
+    from pathlib import Path
+
+    import platformdirs
+
+    from switchboard.telemetry.files import LogFile, Several
+    from switchboard.telemetry.logs import LEVELS, Log, Stream
+
+    streams: list[Stream] = [FileIO(2, "wb", closefd=False)]
+    with suppress(OSError):  # a read-only home: the log of the client has to do
+        streams.append(LogFile(Path(platformdirs.user_log_dir("switchboard", appauthor=False)) / "gateway.log"))
+    wanted = os.environ.get("SWITCHBOARD_LOG_LEVEL", "")
+    return Log(Several(streams), LEVELS.get(wanted, "info"))
+
+
+def _print_scan(*, dev: bool, as_json: bool) -> int:
     from switchboard.terminal import findings_json, findings_table
 
-    _print(findings_json(findings) if options.json else findings_table(findings))
+    findings = scan(dev=dev)
+    _print(findings_json(findings) if as_json else findings_table(findings))
     return 0
 
 
@@ -73,29 +353,31 @@ def scan(*, dev: bool = False, around: "Surroundings | None" = None) -> "tuple[F
 
 def surroundings() -> "Surroundings":
     """Return what this process sees of its machine."""
-    import os
-
     from switchboard.settings import system
     from switchboard.sources.places import Surroundings
 
     return Surroundings(system=system(), home=_home(), working=_working(), environment=os.environ)
 
 
-def _home() -> Path:
+def _home() -> "Path":
+    from pathlib import Path
+
     try:
         return Path.home()
     except RuntimeError:  # a user without a home, as in some containers
         return Path("/")
 
 
-def _working() -> Path:
+def _working() -> "Path":
+    from pathlib import Path
+
     try:
         return Path.cwd()
     except FileNotFoundError:  # the folder was deleted under us
         return Path("/")
 
 
-def check(path: Path) -> "tuple[Finding, bytes | None]":
+def check(path: "Path") -> "tuple[Finding, bytes | None]":
     """Read one descriptor as strictly as a publisher wants it; also return its canonical form where it has one.
 
     Raises:
@@ -106,7 +388,7 @@ def check(path: Path) -> "tuple[Finding, bytes | None]":
     from switchboard.descriptors.check import schema_problems
     from switchboard.descriptors.document import LARGEST
     from switchboard.settings import system
-    from switchboard.sources.desktop import read_regular, shown
+    from switchboard.sources.files import read_regular, shown
 
     raw, _ = read_regular(path, LARGEST)
     reading = aai.read(raw, system=system(), folder=path.resolve().parent.name, origin=path.resolve().as_uri())

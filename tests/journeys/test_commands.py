@@ -116,15 +116,6 @@ def test_an_empty_machine_has_no_apps(run: Run) -> None:
     assert run("aai-gateway", "--scan").stdout == "0 apps, 0 descriptors that cannot be used\n"
 
 
-def test_the_gateway_without_scan_says_what_it_can_do(run: Run) -> None:
-    """It does not pretend to be a server."""
-    result = run("aai-gateway")
-
-    assert result.returncode == 2
-    assert "add --scan" in result.stderr
-    assert run("aai-gateway", "--help").stdout.count("aai-gateway --scan") == 3
-
-
 def test_check_says_what_is_wrong_where_and_fails(run: Run, tmp_path: Path) -> None:
     """Every problem with its JSON path; exit code 1."""
     wrong = json.loads(EXAMPLE.read_text())

@@ -1,13 +1,14 @@
 """What the actions need from the rooms around them. Each protocol lives here, with its caller, and stays small."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from switchboard.catalog.bindings import Json
 from switchboard.catalog.findings import Finding
 from switchboard.catalog.health import State
+from switchboard.catalog.model import App, Caller, Capability
 
 
 class Source(Protocol):
@@ -15,6 +16,77 @@ class Source(Protocol):
 
     async def load(self) -> tuple[Finding, ...]:
         """Return everything that is there now, broken things with their reasons. Never raises for what it finds."""
+        ...
+
+
+class WebApp(Struct, frozen=True, kw_only=True):
+    """A web app as its own site describes it; `stale` says why the copy may be out of date, if it may."""
+
+    app: App
+    origin: str
+    stale: str | None = None
+
+
+class Web(Protocol):
+    """Descriptors that web sites publish about themselves."""
+
+    async def at(self, origin: str) -> WebApp:
+        """Return the app that `scheme://host[:port]` publishes, from memory while that is fresh.
+
+        Raises:
+            UnknownApp: the site publishes none.
+            InvalidDescriptor: what it publishes cannot be used.
+            RefusedAddress: the site must not be asked.
+            CallTimeout, ServiceUnavailable: it does not answer, and nothing is remembered.
+        """
+        ...
+
+    async def remembered(self) -> Sequence[WebApp]:
+        """Return what was fetched before, without asking anybody."""
+        ...
+
+
+class Text(Struct, frozen=True):
+    """A part of an outcome that is text."""
+
+    text: str
+
+
+class Blob(Struct, frozen=True):
+    """A part of an outcome that is not."""
+
+    mime_type: str
+    data: bytes
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What a call brought: parts for reading, and `data` where the answer was a JSON document."""
+
+    parts: tuple[Text | Blob, ...]
+    data: Json | None = None
+
+
+class Consent(Protocol):
+    """The user's yes or no."""
+
+    async def require(self, caller: Caller, app: App, capability: Capability) -> None:
+        """Let the call pass if the user allows it.
+
+        Raises:
+            ConsentRequired: the user has not, or not yet.
+        """
+        ...
+
+
+class Executor(Protocol):
+    """One way of running capabilities."""
+
+    async def run(self, app: App, capability: Capability, arguments: Mapping[str, Any]) -> Outcome:
+        """Run it once.
+
+        Raises:
+            SwitchboardError: it did not work; which one says what is known.
+        """
         ...
 
 

@@ -19,6 +19,7 @@
     ├── NotFound              NOT_FOUND            the app knows no such thing
     ├── RateLimited           RATE_LIMITED         too many calls
     ├── ServiceUnavailable    SERVICE_UNAVAILABLE  it exists and does not answer
+    │   ├── StillLoading                           it may exist: not everything has been looked at yet
     │   ├── UnknownHost                            its name cannot be looked up
     │   └── AnswerTooLarge                         it sends more than we take
     ├── InternalError         INTERNAL_ERROR       our own fault
@@ -113,8 +114,9 @@ class UnknownApp(SwitchboardError):
 
     code = "UNKNOWN_APP"
 
-    def __init__(self, app: str, nearest: Sequence[str] = ()) -> None:
-        super().__init__(f"There is no app {app!r}.{_did_you_mean(nearest)}", app=app, nearest=list(nearest))
+    def __init__(self, app: str, nearest: Sequence[str] = (), *, because: str = "") -> None:
+        why = f": {because}" if because else ""
+        super().__init__(f"There is no app {app!r}{why}.{_did_you_mean(nearest)}", app=app, nearest=list(nearest))
 
 
 class UnknownTool(SwitchboardError):
@@ -189,6 +191,13 @@ class ServiceUnavailable(SwitchboardError):
     """The owner exists and does not answer."""
 
     code = "SERVICE_UNAVAILABLE"
+
+
+class StillLoading(ServiceUnavailable):
+    """The catalogue is not complete yet; the same request a moment later may find what it asks for."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, loading=True)
 
 
 class UnknownHost(ServiceUnavailable):

@@ -4,9 +4,7 @@ A broken file is reported, never fatal, and never keeps the scan: nothing is rea
 sensible size, and no folder is walked deeper than its layout says. Knows nothing of which folders there are.
 """
 
-import os
 import re
-import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, final
@@ -16,6 +14,8 @@ from switchboard.catalog.findings import Finding, Problem
 from switchboard.catalog.model import App, Platform
 from switchboard.descriptors import aai
 from switchboard.descriptors.document import LARGEST
+from switchboard.sources import copies
+from switchboard.sources.files import read_regular, shown
 from switchboard.sources.places import Place
 
 _NAME = "aai.json"
@@ -25,11 +25,15 @@ _LARGEST_ENTRY = 64 * 1024
 
 @final
 class Desktop(Source):
-    """Every descriptor in the given places, in their order; the same file is reported once."""
+    """Every descriptor in the given places, in their order; the same file is reported once.
+
+    What a file said is remembered with its bytes, so that looking again costs little where little changed.
+    """
 
     def __init__(self, places: Iterable[Place], system: Platform) -> None:
         self._places = tuple(places)
         self._system: Platform = system
+        self._known: dict[Path, _Known] = {}
 
     async def load(self) -> tuple[Finding, ...]:
         """Scan in a thread: file systems can be slow."""
@@ -40,7 +44,9 @@ class Desktop(Source):
     def scan(self) -> tuple[Finding, ...]:
         """Look into every place now."""
         seen: set[tuple[int, int]] = set()
-        return tuple(finding for place in self._places for finding in self._in_place(place, seen))
+        found = tuple(finding for place in self._places for finding in self._in_place(place, seen))
+        self._known = {path: known for path, known in self._known.items() if known.finding in found}
+        return found
 
     def _in_place(self, place: Place, seen: set[tuple[int, int]]) -> Iterator[Finding]:
         try:
@@ -69,9 +75,16 @@ class Desktop(Source):
         if identity in seen:
             return None
         seen.add(identity)
-        reading = aai.read(raw, system=self._system, folder=candidate.folder, origin=path.as_uri())
+        origin = _origin(place, path)
+        known = self._known.get(path)
+        if known is None or known.raw != raw or known.origin != origin:
+            known = self._known[path] = _Known(raw, origin, self._read(place, candidate, raw, origin))
+        return known.finding
+
+    def _read(self, place: Place, candidate: "_Candidate", raw: bytes, origin: str) -> Finding:
+        reading = aai.read(raw, system=self._system, folder=candidate.folder, origin=origin)
         problems = (*reading.problems, *self._foreign(reading.app))
-        return Finding(source=place.label, location=shown(path), app=reading.app, problems=problems)
+        return Finding(source=place.label, location=shown(candidate.path), app=reading.app, problems=problems)
 
     def _foreign(self, app: App | None) -> Iterator[Problem]:
         if app is not None and app.platform not in (self._system, "web"):
@@ -79,28 +92,12 @@ class Desktop(Source):
             yield Problem("warning", "value", "$.platform", message)
 
 
-def read_regular(path: Path, largest: int) -> tuple[bytes, tuple[int, int]]:
-    """Return at most one byte more than `largest` of a regular file, and which file it is.
+class _Known(NamedTuple):
+    """What a file said, and the bytes and origin it said it with."""
 
-    Opened without waiting: a pipe or device under this name must not hold the scan.
-
-    Raises:
-        OSError: it cannot be read, or is no regular file.
-    """
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError("not a regular file")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(largest + 1), (status.st_dev, status.st_ino)
-    finally:
-        os.close(descriptor)
-
-
-def shown(path: Path) -> str:
-    """Return a path as text that can be printed and encoded, whatever bytes the file system has in it."""
-    return os.fsencode(path).decode(errors="backslashreplace")
+    raw: bytes
+    origin: str
+    finding: Finding
 
 
 class _Candidate(NamedTuple):
@@ -109,6 +106,12 @@ class _Candidate(NamedTuple):
     path: Path
     folder: str
     complaint: str = ""
+
+
+def _origin(place: Place, path: Path) -> str:
+    """Return who an app comes from: the site a copy was fetched from, else the file itself."""
+    meta = copies.read_meta(path.parent) if place.holds_copies else None
+    return path.as_uri() if meta is None else copies.origin_of(meta.source_url)
 
 
 def _candidates(place: Place) -> list[_Candidate]:

@@ -17,6 +17,7 @@ Shape = Literal["apps", "files", "bundles", "entries", "file"]
 """How descriptors lie in a place: `*/aai.json`, `*.json`, `*/Contents/Resources/aai.json`, `*.desktop`, or one file."""
 
 _WEB_COPIES = "web"
+_CACHE = "aai-gateway"
 
 
 class Place(Struct, frozen=True):
@@ -26,6 +27,8 @@ class Place(Struct, frozen=True):
     path: Path
     shape: Shape
     skip: frozenset[str] = frozenset()
+    holds_copies: bool = False
+    """Whether descriptors here came over the network, with a note of where from beside them."""
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
@@ -54,8 +57,28 @@ def places(around: Surroundings, *, dev: bool = False) -> tuple[Place, ...]:
         *(_development(around) if dev else ()),
         Place("home", home, "apps", frozenset({_WEB_COPIES})),
         *_system(around),
-        Place("registry copy", home / _WEB_COPIES, "apps"),
+        Place("registry copy", web_copies(around), "apps", holds_copies=True),
     )
+
+
+def web_copies(around: Surroundings) -> Path:
+    """Return where the descriptors of registries are kept."""
+    return around.aai_home / _WEB_COPIES
+
+
+def site_copies(around: Surroundings) -> Path:
+    """Return where the descriptors of web sites are kept: the user's cache folder."""
+    chosen = around.environment.get("XDG_CACHE_HOME", "")
+    if chosen.startswith("/"):
+        return Path(chosen) / _CACHE
+    match around.system:
+        case "macos":
+            return around.home / "Library/Caches" / _CACHE
+        case "windows":
+            local = around.environment.get("LOCALAPPDATA")
+            return (_under(around.root, local) if local else around.home / "AppData/Local") / _CACHE
+        case _:
+            return around.home / ".cache" / _CACHE
 
 
 def _development(around: Surroundings) -> tuple[Place, ...]:

@@ -15,6 +15,7 @@ import msgspec
 
 Level = Literal["debug", "info", "warning", "error"]
 _ORDER: dict[Level, int] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+LEVELS: dict[str, Level] = {level: level for level in _ORDER}
 _MOST_WAITING = 2000
 
 

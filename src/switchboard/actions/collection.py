@@ -1,0 +1,105 @@
+"""The apps of a gateway, gathered from its sources: what is there now, and what is still being looked at.
+
+Sources come in order of precedence and are loaded side by side; the catalogue is complete when each has answered once.
+A source that is loaded again replaces what it said before. Nothing here waits for a slow source but who asks to.
+"""
+
+from asyncio import Event, Lock, gather, wait_for
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+
+from switchboard.actions.ports import Source
+from switchboard.catalog.findings import Finding, apps, settle
+from switchboard.catalog.snapshot import Snapshot
+
+
+class Collection:
+    """Holds the current snapshot of apps, and tells whoever listens when it changes."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = tuple(sources)
+        self._said: dict[int, tuple[Finding, ...]] = {}
+        self._locks = [Lock() for _ in self._sources]
+        self._complete = Event()
+        self._settled = Event()
+        self._expected = 0
+        self._listeners: list[Callable[[], None]] = []
+        self._snapshot = Snapshot()
+        self.findings: tuple[Finding, ...] = ()
+        """Everything that was found, broken and losing descriptors included."""
+
+    def current(self) -> Snapshot:
+        """Return the apps as they are known now."""
+        return self._snapshot
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every source has answered at least once."""
+        return self._complete.is_set()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether, beyond that, nobody is known to be fetching more."""
+        return self._settled.is_set()
+
+    @contextmanager
+    def expecting_more(self) -> Generator[None]:
+        """Say that more apps may come until this block ends."""
+        self._expected += 1
+        self._note_settled()
+        try:
+            yield
+        finally:
+            self._expected -= 1
+            self._note_settled()
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call somebody after every change of the apps."""
+        self._listeners.append(listener)
+
+    async def complete(self, within_s: float) -> bool:
+        """Wait until every source has answered, but not longer than that; tell whether they have."""
+        return await _happens(self._complete, within_s)
+
+    async def settled(self, within_s: float) -> bool:
+        """Wait until nothing more is expected, but not longer than that; tell whether it is so."""
+        return await _happens(self._settled, within_s)
+
+    async def load(self, *sources: Source) -> None:
+        """Ask these sources what is there, all of them if none is named."""
+        wanted = sources or self._sources
+        await gather(*(self._load(self._sources.index(source)) for source in wanted))
+
+    async def _load(self, number: int) -> None:
+        async with self._locks[number]:
+            self._said[number] = await self._sources[number].load()
+        self._settle()
+
+    def _settle(self) -> None:
+        said = (finding for number in sorted(self._said) for finding in self._said[number])
+        self.findings = settle(said)
+        found = {app.id: app for app in apps(self.findings)}
+        changed = found != dict(self._snapshot.apps.items())
+        if changed:
+            self._snapshot = Snapshot.of(found.values(), version=self._snapshot.version + 1)
+        if len(self._said) == len(self._sources):
+            self._complete.set()
+        self._note_settled()
+        if changed:
+            for listener in self._listeners:
+                listener()
+
+    def _note_settled(self) -> None:
+        if self._complete.is_set() and not self._expected:
+            self._settled.set()
+        else:
+            self._settled.clear()
+
+
+async def _happens(event: Event, within_s: float) -> bool:
+    if not event.is_set():
+        try:
+            await wait_for(event.wait(), within_s)
+        except TimeoutError:
+            return False
+    return True

@@ -1,0 +1,1 @@
+"""How a capability is run: one file for each kind of execution."""

@@ -1,0 +1,543 @@
+"""MCP on the wire, for one client: JSON-RPC 2.0 in both generations of the protocol.
+
+Methods get an `Exchange` and return a result; they do not see which generation asks. A request that carries its own
+protocol version in `_meta` is served by itself (2026-07-28); any other belongs to the handshake of its connection
+(2024-11-05 to 2025-11-25). What a method asks of the user goes out as a request of ours on the old protocol, and as a
+result that asks for input on the new one, where the client then sends its request again with the answers.
+
+Knows nothing of apps, and nothing of how bytes travel.
+"""
+
+import inspect
+from asyncio import CancelledError, Future, Task, get_running_loop, wait
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from time import time
+from typing import Any, TypeVar, cast
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType, field
+
+from switchboard.catalog.model import Caller
+from switchboard.catalog.text import clean
+from switchboard.mcp.greeting import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    LEGACY,
+    META,
+    MODERN,
+    PROTOCOL_VERSION,
+    Greeting,
+)
+from switchboard.mcp.sealing import Seal
+from switchboard.telemetry.logs import Log
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+RESOURCE_NOT_FOUND = -32002
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+
+_LONGEST_NAME = 100
+_CLOSE_S = 2.0
+_BATCHES = frozenset({"2025-03-26", "2024-11-05"})
+
+RequestId = int | str
+T = TypeVar("T")
+
+
+class Fault(Exception):
+    """The protocol was used wrongly; becomes a JSON-RPC error."""
+
+    def __init__(self, code: int, message: str, data: Mapping[str, object] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class InputRequired(Exception):
+    """A request of the stateless protocol cannot be finished before the client has answered these questions."""
+
+    def __init__(self, questions: Mapping[str, "Question"]) -> None:
+        super().__init__(f"asks for {', '.join(questions)}")
+        self.questions = questions
+
+
+class Question(Struct, frozen=True):
+    """Something the client is asked, in the terms of the protocol: `elicitation/create` and its parameters."""
+
+    method: str
+    params: dict[str, Any] = {}
+
+    @property
+    def needs(self) -> dict[str, Any]:
+        """The capabilities a client must have declared to be asked this."""
+        kind = self.method.partition("/")[0]
+        if kind != "elicitation":
+            return {kind: {}}
+        return {kind: {"url": {}}} if self.params.get("mode") == "url" else {kind: {}}
+
+
+class Session(Struct):
+    """What a connection of the handshake protocol has agreed on, and what others may look at."""
+
+    version: str = LEGACY[0]
+    caller: Caller = Caller()
+    capabilities: dict[str, Any] = {}
+    ready: bool = False
+    """Whether the client has said that it is: nothing is sent to it before."""
+
+
+Result = dict[str, Any] | Raw
+Method = Callable[["Exchange"], Result | Awaitable[Result]]
+
+
+class _Implementation(Struct):
+    name: str
+    version: str = ""
+
+
+class _Meta(Struct):
+    protocol_version: str | UnsetType = field(default=UNSET, name=PROTOCOL_VERSION)
+    capabilities: dict[str, Any] | UnsetType = field(default=UNSET, name=CLIENT_CAPABILITIES)
+    client: _Implementation | UnsetType = field(default=UNSET, name=CLIENT_INFO)
+    progress_token: int | str | UnsetType = field(default=UNSET, name="progressToken")
+
+
+class _Params(Struct):
+    meta: _Meta = field(default_factory=_Meta, name="_meta")
+    answers: dict[str, dict[str, Any]] | UnsetType = field(default=UNSET, name="inputResponses")
+    state: str | UnsetType = field(default=UNSET, name="requestState")
+
+
+class _Initialize(Struct):
+    protocol_version: str = field(name="protocolVersion")
+    capabilities: dict[str, Any] = {}
+    client: _Implementation | None = field(default=None, name="clientInfo")
+
+
+class _Cancelled(Struct):
+    request_id: RequestId = field(name="requestId")
+
+
+class _Message(Struct):
+    jsonrpc: str
+    id: Raw | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+_messages = msgspec.json.Decoder(_Message)
+_batches = msgspec.json.Decoder(list[Raw])
+_ids = msgspec.json.Decoder(RequestId)
+_common = msgspec.json.Decoder(_Params)
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.decode
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Exchange:
+    """One request while it is being answered: who asks, with what, and the ways to talk back meanwhile."""
+
+    def __init__(  # noqa: PLR0913 - every part is one fact about the request
+        self,
+        connection: "Connection",
+        request_id: RequestId,
+        method: str,
+        params: bytes,
+        *,
+        common: _Params,
+        session: Session,
+        modern: bool,
+    ) -> None:
+        self.id = request_id
+        self.method = method
+        self.caller = session.caller
+        self.capabilities = session.capabilities
+        self.version = session.version
+        self.modern = modern
+        self._connection = connection
+        self._params = params
+        self._token = common.meta.progress_token
+        self._answers: dict[str, dict[str, Any]] = {} if common.answers is UNSET else common.answers
+        self._state = common.state
+
+    def read(self, kind: type[T]) -> T:
+        """Return the parameters as `kind`.
+
+        Raises:
+            Fault: they are something else.
+        """
+        try:
+            return _decode(self._params, type=kind)
+        except _UNREADABLE as error:
+            raise Fault(INVALID_PARAMS, f"{self.method}: {error}") from error
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notification that belongs to this request."""
+        self._connection.notify(method, params)
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether the client asked to hear how far a request is."""
+        return self._token is not UNSET
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Tell how far the request is, if the client wants to know."""
+        if self._token is not UNSET:
+            said: dict[str, Any] = {"progressToken": self._token, "progress": done}
+            said |= {} if total is None else {"total": total}
+            self.notify("notifications/progress", said | ({"message": message} if message else {}))
+
+    def can_be_asked(self, question: Question) -> bool:
+        """Tell whether the client has declared that it can be asked this."""
+        return _declares(self.capabilities, question.needs)
+
+    async def ask(self, key: str, question: Question) -> dict[str, Any]:
+        """Ask the client one question; see `ask_all`."""
+        return (await self.ask_all({key: question}))[key]
+
+    async def ask_all(self, questions: Mapping[str, Question]) -> dict[str, dict[str, Any]]:
+        """Ask the client, and return its answers by key.
+
+        On the stateless protocol the method ends here and runs again, from its beginning, once the answers are there:
+        what stands before an `ask` must bear repetition.
+
+        Raises:
+            Fault: the client has not declared that it can be asked this, or answers with an error.
+            InputRequired: for the protocol layer to send; do not catch it.
+        """
+        for question in questions.values():
+            if not self.can_be_asked(question):
+                needed = {"requiredCapabilities": question.needs}
+                raise Fault(MISSING_CAPABILITY if self.modern else INVALID_REQUEST, "the client cannot do this", needed)
+        if not self.modern:
+            return {key: await self._connection.request(question) for key, question in questions.items()}
+        answers = self._earlier_answers() | self._answers
+        if not questions.keys() <= answers.keys():
+            missing = {key: question for key, question in questions.items() if key not in answers}
+            raise InputRequired(missing)
+        return {key: answers[key] for key in questions}
+
+    def state(self) -> str:
+        """Return the sealed state that a client sends back with its answers: those it gave before, and for what."""
+        return self._connection.seal.close({"for": self._subject(), "answers": self._earlier_answers() | self._answers})
+
+    def _earlier_answers(self) -> dict[str, dict[str, Any]]:
+        if self._state is UNSET:
+            return {}
+        state = self._connection.seal.open(self._state)
+        if state is None or state.get("for") != self._subject():
+            raise Fault(INVALID_PARAMS, "requestState is not ours, is too old, or belongs to another request")
+        return state["answers"]
+
+    def _subject(self) -> str:
+        """Return what a state is bound to: who asks for what with which parameters, answers and metadata aside."""
+        params = _decode(self._params, type=dict[str, Any])
+        for key in ("_meta", "inputResponses", "requestState"):
+            params.pop(key, None)
+        return self._connection.seal.digest([self.method, self.caller.name, params])
+
+
+class Connection:
+    """One client: takes its messages, answers its requests, remembers what the handshake agreed on."""
+
+    def __init__(  # noqa: PLR0913 - a connection has two ends, and tests replace the rest
+        self,
+        methods: Mapping[str, Method],
+        greeting: Greeting,
+        send: Callable[[bytes], None],
+        *,
+        log: Log,
+        seal: Seal | None = None,
+        session: Session | None = None,
+    ) -> None:
+        self.session = session or Session()
+        self.seal = seal or Seal()
+        self._methods = methods
+        self._greeting = greeting
+        self._send = send
+        self._log = log
+        self._running: dict[RequestId, Task[None]] = {}
+        self._asked: dict[str, Future[dict[str, Any]]] = {}
+        self._questions = 0
+
+    def receive(self, line: bytes) -> None:
+        """Take one message; answers are sent when they are there, in any order."""
+        if line.lstrip()[:1] == b"[":
+            self._receive_batch(line)
+            return
+        self._take(line, self._send)
+
+    def adopt(self, line: bytes) -> None:
+        """Take a handshake that was answered already."""
+        self._take(line, lambda _: None)
+
+    def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification."""
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        self._send(_encode(message if params is None else {**message, "params": params}))
+
+    async def request(self, question: Question) -> dict[str, Any]:
+        """Send a request of ours and wait for its answer; only the handshake protocol has such.
+
+        Raises:
+            Fault: the client answers with an error.
+        """
+        self._questions += 1
+        key = self.seal.name(self._questions)
+        answer: Future[dict[str, Any]] = get_running_loop().create_future()
+        self._asked[key] = answer
+        message = {"jsonrpc": "2.0", "id": key, "method": question.method, "params": question.params}
+        self._send(_encode(message))
+        try:
+            return await answer
+        finally:
+            del self._asked[key]
+
+    def awaits(self, key: object) -> bool:
+        """Tell whether an answer with this id is waited for."""
+        return key in self._asked
+
+    async def finish(self, within_s: float) -> None:
+        """Wait until everything that is running has ended, but not longer than that."""
+        if self._running:
+            await wait(list(self._running.values()), timeout=within_s)
+
+    async def close(self) -> None:
+        """End everything that is still running."""
+        running = list(self._running.values())
+        for task in running:
+            task.cancel()
+        if running:
+            await wait(running, timeout=_CLOSE_S)
+
+    def _receive_batch(self, line: bytes) -> None:
+        """Take several messages at once, as two old versions have it, and answer them together."""
+        try:
+            messages = _batches.decode(line) if self.session.version in _BATCHES else []
+        except _UNREADABLE as error:
+            self._send(failed(None, Fault(PARSE_ERROR, f"not JSON: {error}")))
+            return
+        if not messages:
+            self._send(failed(None, Fault(INVALID_REQUEST, "this protocol version has no batches, and no empty ones")))
+            return
+        answers: list[bytes] = []
+        expected = sum(1 for message in messages if _wants_answer(bytes(message)))
+
+        def gather(answer: bytes) -> None:
+            answers.append(answer)
+            if len(answers) == expected:
+                self._send(b"[" + b",".join(answers) + b"]")
+
+        for message in messages:
+            self._take(bytes(message), gather)
+
+    def _take(self, line: bytes, reply: Callable[[bytes], None]) -> None:
+        try:
+            message = _messages.decode(line)
+        except _UNREADABLE as error:
+            reply(failed(*_what_is_wrong(line, error)))
+            return
+        if message.method is UNSET:
+            self._take_answer(message, reply)
+        elif message.id is UNSET:
+            self._take_notification(message.method, message.params)
+        else:
+            self._take_request(message, reply)
+
+    def _take_request(self, message: _Message, reply: Callable[[bytes], None]) -> None:
+        request_id: RequestId | None = None
+        try:
+            request_id = _read_id(message)
+            exchange = self._exchange(request_id, message)
+            outcome = self._answer(exchange)
+            if inspect.isawaitable(outcome):
+                self._run(exchange, outcome, reply)
+            else:
+                reply(self._finished(exchange, outcome))
+        except Exception as error:  # noqa: BLE001 - the end of a request: the client gets an answer, the log the rest
+            reply(self._ended(request_id, error))
+
+    def _exchange(self, request_id: RequestId, message: _Message) -> Exchange:
+        if message.jsonrpc != "2.0":
+            raise Fault(INVALID_REQUEST, "jsonrpc must be 2.0")
+        if request_id in self._running:
+            raise Fault(INVALID_REQUEST, f"request {request_id} is still running")
+        params = b"{}" if message.params is UNSET else bytes(message.params)
+        try:
+            common = _common.decode(params)
+        except _UNREADABLE as error:
+            raise Fault(INVALID_PARAMS, f"{message.method}: {error}") from error
+        session, modern = self._era(common.meta, str(message.method))
+        method = cast("str", message.method)
+        return Exchange(self, request_id, method, params, common=common, session=session, modern=modern)
+
+    def _era(self, meta: _Meta, method: str) -> tuple[Session, bool]:
+        version = meta.protocol_version
+        if version is UNSET:
+            if method == "server/discover":
+                raise Fault(INVALID_PARAMS, f"{method}: _meta has no {PROTOCOL_VERSION}")
+            return self.session, False
+        if version in LEGACY and method != "server/discover":
+            return self.session, False
+        if version not in MODERN:
+            known = {"supported": [*MODERN, *LEGACY], "requested": version}
+            raise Fault(UNSUPPORTED_VERSION, "Unsupported protocol version", known)
+        if meta.capabilities is UNSET:
+            raise Fault(INVALID_PARAMS, f"{method}: _meta has no {CLIENT_CAPABILITIES}")
+        caller = Caller() if meta.client is UNSET else _caller(meta.client)
+        return Session(version=version, caller=caller, capabilities=meta.capabilities, ready=True), True
+
+    def _answer(self, exchange: Exchange) -> Result | Awaitable[Result]:
+        if exchange.modern:
+            if exchange.method == "server/discover":
+                return self._greeting.discovered()
+            # These belong to the handshake.
+            method = None if exchange.method in ("initialize", "ping") else self._methods.get(exchange.method)
+        elif exchange.method == "initialize":
+            return self._initialize(exchange.read(_Initialize))
+        elif exchange.method == "ping":
+            return {}
+        else:
+            method = self._methods.get(exchange.method)
+        if method is None:
+            raise Fault(METHOD_NOT_FOUND, f"Method not found: {clean(exchange.method, _LONGEST_NAME)}")
+        return method(exchange)
+
+    def _initialize(self, asked: _Initialize) -> Result:
+        result = self._greeting.initialized(asked.protocol_version)
+        self.session.version = str(result["protocolVersion"])
+        self.session.capabilities = asked.capabilities
+        self.session.caller = Caller() if asked.client is None else _caller(asked.client)
+        return result
+
+    def _run(self, exchange: Exchange, outcome: Awaitable[Result], reply: Callable[[bytes], None]) -> None:
+        async def run() -> None:
+            try:
+                reply(self._finished(exchange, await outcome))
+            except CancelledError:
+                raise  # nobody waits for this answer any more
+            except Exception as error:  # noqa: BLE001 - as above
+                reply(self._ended(exchange.id, error, exchange))
+
+        coroutine: Coroutine[Any, Any, None] = run()
+        task = get_running_loop().create_task(coroutine)
+        self._running[exchange.id] = task
+        task.add_done_callback(lambda _: self._running.pop(exchange.id, None))
+
+    def _finished(self, exchange: Exchange, result: Result) -> bytes:
+        if exchange.modern and isinstance(result, dict) and "resultType" not in result:
+            complete = self._greeting.complete()
+            meta = {**cast("dict[str, object]", complete["_meta"]), **result.get("_meta", {})}
+            result = {**result, "resultType": "complete", "_meta": meta}
+        return _succeeded(exchange.id, result)
+
+    def _ended(self, request_id: RequestId | None, error: Exception, exchange: Exchange | None = None) -> bytes:
+        if isinstance(error, InputRequired) and exchange is not None:
+            asked = {key: {"method": item.method, "params": item.params} for key, item in error.questions.items()}
+            result = {"resultType": "input_required", "inputRequests": asked, "requestState": exchange.state()}
+            return _succeeded(exchange.id, result)
+        if isinstance(error, Fault):
+            return failed(request_id, error)
+        self._log.event("error", "mcp.request.failed", time(), error=repr(error), kind=type(error).__name__)
+        return failed(request_id, Fault(INTERNAL_ERROR, "The gateway failed; its log says why."))
+
+    def _take_notification(self, method: str, params: Raw | UnsetType) -> None:
+        if method == "notifications/initialized":
+            self.session.ready = True
+        elif method == "notifications/cancelled" and params is not UNSET:
+            try:
+                task = self._running.get(_decode(params, type=_Cancelled).request_id)
+            except _UNREADABLE:
+                return  # the protocol wants malformed cancellations ignored
+            if task is not None:
+                task.cancel()
+
+    def _take_answer(self, message: _Message, reply: Callable[[bytes], None]) -> None:
+        """Take the client's answer to a question of ours; an answer to nothing is dropped."""
+        if message.result is UNSET and message.error is UNSET:
+            reply(failed(_try_id(message), Fault(INVALID_REQUEST, "neither a request nor an answer")))
+            return
+        waiting = self._asked.get(str(_try_id(message)))
+        if waiting is None or waiting.done():
+            return
+        try:
+            if message.result is not UNSET:
+                waiting.set_result(_decode(message.result, type=dict[str, Any]))
+                return
+        except _UNREADABLE:
+            pass
+        waiting.set_exception(Fault(INVALID_REQUEST, "the client could not answer"))
+
+
+def _declares(capabilities: Mapping[str, Any], needed: Mapping[str, Any]) -> bool:
+    for name, inner in needed.items():
+        declared = capabilities.get(name)
+        if not isinstance(declared, dict):
+            return False
+        if inner and not _declares(cast("dict[str, Any]", declared), inner):
+            return False
+        # An elicitation that names its modes and leaves the form out does not have it; one that names none does.
+        if name == "elicitation" and not inner and "form" not in declared and "url" in declared:
+            return False
+    return True
+
+
+def _caller(client: _Implementation) -> Caller:
+    return Caller(clean(client.name, _LONGEST_NAME) or Caller().name, clean(client.version, _LONGEST_NAME))
+
+
+def _wants_answer(line: bytes) -> bool:
+    try:
+        message = _messages.decode(line)
+    except _UNREADABLE:
+        return True
+    if message.method is UNSET:
+        return message.result is UNSET and message.error is UNSET
+    return message.id is not UNSET
+
+
+def _read_id(message: _Message) -> RequestId:
+    request_id = _try_id(message)
+    if request_id is None:
+        raise Fault(INVALID_REQUEST, "an id is a string or a whole number")
+    return request_id
+
+
+def _try_id(message: _Message) -> RequestId | None:
+    try:
+        return None if message.id is UNSET else _ids.decode(message.id)
+    except _UNREADABLE:
+        return None
+
+
+def _what_is_wrong(line: bytes, error: Exception) -> tuple[RequestId | None, Fault]:
+    """Tell text that is no JSON from JSON that is no message; the latter may still have an id to answer to."""
+    try:
+        document = _decode(line)
+    except _UNREADABLE:
+        return None, Fault(PARSE_ERROR, f"not JSON: {error}")
+    found: object = cast("dict[str, object]", document).get("id") if isinstance(document, dict) else None
+    request_id = found if isinstance(found, int | str) and not isinstance(found, bool) else None
+    return request_id, Fault(INVALID_REQUEST, f"not a JSON-RPC message: {error}")
+
+
+def _succeeded(request_id: RequestId, result: Result) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(request_id), _encode(result))
+
+
+def failed(request_id: RequestId | None, fault: Fault) -> bytes:
+    """Return an error as a message."""
+    error: dict[str, object] = {"code": fault.code, "message": fault.message}
+    if fault.data is not None:
+        error["data"] = fault.data
+    return _encode({"jsonrpc": "2.0", "id": request_id, "error": error})
+
+
+SUBSCRIPTION = META + "subscriptionId"

@@ -1,0 +1,351 @@
+"""The methods of the gateway: one line per app, guides, resources, and calls in every spelling.
+
+A list is encoded once per change of the catalogue. What a client cannot see in a list can be called all the same.
+"""
+
+from asyncio import Queue
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from switchboard.actions.collection import Collection
+from switchboard.actions.execute import Execute
+from switchboard.actions.lookup import Found, Lookup
+from switchboard.catalog.errors import InvalidRequest, SwitchboardError, UnknownApp, UnknownTool
+from switchboard.catalog.locales import best
+from switchboard.catalog.model import App
+from switchboard.catalog.names import (
+    DISCOVER,
+    EXECUTE,
+    GUIDE_PREFIX,
+    PORTABLE_DISCOVER,
+    PORTABLE_EXECUTE,
+    PORTABLE_PREFIX,
+    guide_name,
+    readings,
+)
+from switchboard.mcp import results
+from switchboard.mcp.greeting import SERVER_INFO, Greeting
+from switchboard.mcp.guide import AAI, PORTABLE, Spelling, guide, line
+from switchboard.mcp.protocol import (
+    INVALID_PARAMS,
+    RESOURCE_NOT_FOUND,
+    SUBSCRIPTION,
+    Exchange,
+    Fault,
+    Method,
+    Result,
+)
+
+ToolNames = Literal["aai", "portable", "auto"]
+PAGE = 1000
+"""Entries of a list before it is cut: some clients never ask for a second page."""
+LIST_TTL_MS = 10_000
+READ_TTL_MS = 60_000
+_PATIENCE_S = 1.0
+"""How long a list waits for the first scan; after that it says what is known, and a change is told."""
+_CAREFUL = (
+    "anthropic",
+    "claude",
+    "cursor",
+    "copilot",
+    "visual studio code",
+    "vscode",
+    "codex",
+    "openai",
+    "chatgpt",
+    "antigravity",
+    "bedrock",
+    "amazon",
+    "windsurf",
+    "cline",
+    "roo",
+    "zed",
+)
+"""Parts of the names of clients whose models refuse `:` and `.` in the names of tools."""
+_EMPTY: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+class _List(Struct):
+    cursor: str | None = None
+
+
+class _Call(Struct):
+    name: str
+    arguments: dict[str, Any] | None = None
+
+
+class _Read(Struct):
+    uri: str
+
+
+class _Filter(Struct):
+    tools: bool = field(default=False, name="toolsListChanged")
+    resources: bool = field(default=False, name="resourcesListChanged")
+
+
+class _Listen(Struct):
+    notifications: _Filter
+
+
+class Server:
+    """What a client can ask of the gateway."""
+
+    def __init__(  # noqa: PLR0913 - three actions and three settings
+        self,
+        collection: Collection,
+        lookup: Lookup,
+        execute: Execute,
+        *,
+        greeting: Greeting,
+        tool_names: ToolNames = "auto",
+        locale: str = "en",
+    ) -> None:
+        self._collection = collection
+        self._lookup = lookup
+        self._execute = execute
+        self._greeting = greeting
+        self._tool_names: ToolNames = tool_names
+        self._locale = locale
+        self._lists: dict[tuple[object, ...], Raw] = {}
+        self._listening: set[Queue[bool]] = set()
+        self._given: set[str] = set()
+        collection.listen(self._changed)
+
+    def methods(self) -> dict[str, Method]:
+        """Return the methods by name."""
+        return {
+            "tools/list": self._listing(self._tools),
+            "tools/call": self._call,
+            "resources/list": self._listing(self._resources),
+            "resources/read": self._read,
+            "resources/templates/list": self._listing(_templates),
+            "subscriptions/listen": self._listen,
+        }
+
+    def outdated(self) -> list[str]:
+        """Return the kinds of list that were given out since this was last asked: those to call changed."""
+        given, self._given = self._given, set()
+        return sorted(given)
+
+    def close(self) -> None:
+        """End every open subscription."""
+        for queue in self._listening:
+            queue.put_nowait(False)
+
+    def _listing(self, entries: Callable[[list[App], Spelling], dict[str, Any]]) -> Method:
+        """Return the method of one kind of list, which waits a little for the first scan."""
+
+        def method(exchange: Exchange) -> Any:
+            if self._collection.is_complete:
+                return self._listed(exchange, entries)
+            return wait(exchange)
+
+        async def wait(exchange: Exchange) -> Result:
+            await self._collection.complete(_PATIENCE_S)
+            return self._listed(exchange, entries)
+
+        return method
+
+    def _listed(self, exchange: Exchange, entries: Callable[[list[App], Spelling], dict[str, Any]]) -> Raw:
+        start = _start(exchange.read(_List).cursor)
+        self._given.add(exchange.method.partition("/")[0])
+        spelling = self._spelling(exchange)
+        snapshot = self._collection.current()
+        key = (snapshot.version, entries.__name__, start, spelling.portable, exchange.modern)
+        if key not in self._lists:
+            if any(kept[0] != snapshot.version for kept in self._lists):
+                self._lists.clear()
+            apps = [snapshot.apps[app_id] for app_id in sorted(snapshot.apps)]
+            result = entries(apps[start : start + PAGE], spelling)
+            if start + PAGE < len(apps):
+                result["nextCursor"] = str(start + PAGE)
+            self._lists[key] = Raw(msgspec.json.encode(self._cacheable(exchange, result, LIST_TTL_MS)))
+        return self._lists[key]
+
+    def _cacheable(self, exchange: Exchange, result: dict[str, Any], ttl_ms: int) -> dict[str, Any]:
+        if not exchange.modern:
+            return result
+        hints = {"ttlMs": ttl_ms, "cacheScope": "private", "resultType": "complete"}
+        return {**result, **hints, "_meta": {SERVER_INFO: self._greeting.info}}
+
+    def _spelling(self, exchange: Exchange) -> Spelling:
+        if self._tool_names != "auto":
+            return PORTABLE if self._tool_names == "portable" else AAI
+        if exchange.modern:  # there a list must be the same for every client, so it suits the most careful one
+            return PORTABLE
+        name = exchange.caller.name.casefold()
+        return PORTABLE if any(part in name for part in _CAREFUL) else AAI
+
+    def _tools(self, apps: list[App], spelling: Spelling) -> dict[str, Any]:
+        return {"tools": [*(self._guide_tool(app, spelling) for app in apps), *_fixed_tools(spelling)]}
+
+    def _guide_tool(self, app: App, spelling: Spelling) -> dict[str, Any]:
+        named = _named(self._lookup.names().name_of(app.id), guide_name(app.id), spelling)
+        return {
+            **named,
+            "description": line(app),
+            "inputSchema": _EMPTY,
+            "annotations": {"readOnlyHint": True, "openWorldHint": False},
+        }
+
+    def _resources(self, apps: list[App], _spelling: Spelling) -> dict[str, Any]:
+        return {
+            "resources": [
+                {
+                    "uri": guide_name(app.id),
+                    "name": best(app.names, self._locale),
+                    "description": app.description,
+                    "mimeType": "application/aai+json",
+                }
+                for app in apps
+            ]
+        }
+
+    async def _call(self, exchange: Exchange) -> Result:
+        call = exchange.read(_Call)
+        try:
+            return await self._called(exchange, call.name, call.arguments or {})
+        except SwitchboardError as error:
+            return results.from_error(error)
+
+    async def _called(self, exchange: Exchange, name: str, arguments: dict[str, Any]) -> Result:
+        if name in (DISCOVER, PORTABLE_DISCOVER):
+            text = _text(arguments, "url", name)
+            return self._guide(exchange, await self._lookup.discover(text))
+        if name in (EXECUTE, PORTABLE_EXECUTE):
+            app, tool = _text(arguments, "app", name), _text(arguments, "tool", name)
+            return await self._run(exchange, await self._lookup.app(app), tool, _args(arguments.get("args")))
+        if name.startswith((GUIDE_PREFIX, PORTABLE_PREFIX)):
+            return self._guide(exchange, await self._lookup.app(name))
+        return await self._called_directly(exchange, name, arguments)
+
+    async def _called_directly(self, exchange: Exchange, name: str, arguments: dict[str, Any]) -> Result:
+        """Run `<app id>:<tool>`."""
+        await self._collection.settled(_PATIENCE_S)
+        apps = self._collection.current().apps
+        meant = [address for address in readings(name) if address.owner in apps]
+        if not meant:
+            app_id, _, tool = name.rpartition(":")
+            if not app_id:
+                spelling = self._spelling(exchange)
+                raise UnknownTool("aai-gateway", name, [spelling.discover, spelling.execute])
+            return await self._run(exchange, await self._lookup.app(app_id), tool, arguments)
+        exact = next((item for item in meant if apps[item.owner].capability(item.name) is not None), meant[0])
+        return await self._run(exchange, Found(apps[exact.owner], exact.owner), exact.name, arguments)
+
+    async def _run(self, exchange: Exchange, found: Found, tool: str, arguments: Mapping[str, Any]) -> Result:
+        return results.from_outcome(await self._execute.run(exchange.caller, found, tool, arguments))
+
+    def _guide(self, exchange: Exchange, found: Found) -> Result:
+        spelling = self._spelling(exchange)
+        text = guide(found.app, address=found.address, spelling=spelling, locale=self._locale, stale=found.stale)
+        return results.from_text(text, app=found.address, guide=text)
+
+    async def _read(self, exchange: Exchange) -> Result:
+        uri = exchange.read(_Read).uri
+        try:
+            found = await self._lookup.app(uri)
+        except SwitchboardError as error:
+            missing = isinstance(error, UnknownApp) and not exchange.modern
+            code = RESOURCE_NOT_FOUND if missing else INVALID_PARAMS
+            raise Fault(code, error.message, {"uri": uri, "code": error.code, **error.details}) from error
+        text = found.app.raw.decode("utf-8-sig", errors="replace")
+        contents = [{"uri": uri, "mimeType": "application/json", "text": text}]
+        return self._cacheable(exchange, {"contents": contents}, READ_TTL_MS)
+
+    async def _listen(self, exchange: Exchange) -> Result:
+        """Tell a client of the stateless protocol of changes, for as long as it listens."""
+        wanted = exchange.read(_Listen).notifications
+        identity = {"_meta": {SUBSCRIPTION: exchange.id}}
+        kinds = [kind for kind, asked in (("tools", wanted.tools), ("resources", wanted.resources)) if asked]
+        honoured = {f"{kind}ListChanged": True for kind in kinds}
+        exchange.notify("notifications/subscriptions/acknowledged", {**identity, "notifications": honoured})
+        changes: Queue[bool] = Queue()
+        self._listening.add(changes)
+        try:
+            while await changes.get():
+                for kind in kinds:
+                    exchange.notify(f"notifications/{kind}/list_changed", identity)
+        finally:
+            self._listening.discard(changes)
+        return identity
+
+    def _changed(self) -> None:
+        for queue in self._listening:
+            queue.put_nowait(True)
+
+
+def _start(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 9:  # noqa: PLR2004 - far more apps than there are
+        raise Fault(INVALID_PARAMS, "this cursor is not one of ours")
+    return int(cursor)
+
+
+def _named(portable: str, aai: str, spelling: Spelling) -> dict[str, Any]:
+    if not spelling.portable:
+        return {"name": aai}
+    return {"name": portable, "title": aai, "_meta": {"org.aai-protocol/name": aai}}
+
+
+def _fixed_tools(spelling: Spelling) -> list[dict[str, Any]]:
+    return [
+        {
+            **_named(PORTABLE_DISCOVER, DISCOVER, spelling),
+            "description": "Discover web app guide. Use when user mentions a web service not in list.",
+            "inputSchema": {
+                "type": "object",
+                "properties": {"url": {"type": "string", "description": "Web app URL, domain, or name"}},
+                "required": ["url"],
+            },
+            "annotations": {"readOnlyHint": True, "openWorldHint": True},
+        },
+        {
+            **_named(PORTABLE_EXECUTE, EXECUTE, spelling),
+            "description": "Execute app operation. Use after reading operation guide.",
+            "inputSchema": {
+                "type": "object",
+                "properties": {
+                    "app": {"type": "string", "description": "App ID or URL"},
+                    "tool": {"type": "string", "description": "Operation name"},
+                    "args": {"type": "object", "description": "Operation parameters"},
+                },
+                "required": ["app", "tool"],
+            },
+        },
+    ]
+
+
+def _templates(_apps: list[App], _spelling: Spelling) -> dict[str, Any]:
+    template = {
+        "uriTemplate": "https://{host}",
+        "name": "Web app",
+        "description": "The descriptor that a web site publishes at /.well-known/aai.json",
+        "mimeType": "application/aai+json",
+    }
+    return {"resourceTemplates": [template]}
+
+
+def _text(arguments: Mapping[str, Any], key: str, tool: str) -> str:
+    value = arguments.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidRequest(f"{tool} needs {key!r}, a text.", parameter=key)
+    return value
+
+
+def _args(value: object) -> dict[str, Any]:
+    """Return the arguments of a call; some models can only send them as a text with JSON in it."""
+    if isinstance(value, str):
+        try:
+            value = msgspec.json.decode(value) if value.strip() else None
+        except msgspec.DecodeError as error:
+            raise InvalidRequest(f"args is a text that is not JSON: {error}.", parameter="args") from error
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InvalidRequest("args has to be an object.", parameter="args")
+    return msgspec.convert(value, dict[str, Any])

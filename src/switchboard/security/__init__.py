@@ -1,0 +1,1 @@
+"""May this caller, and with which secret: consent, trust, secrets, sign-in."""

@@ -1,0 +1,31 @@
+"""The user's consent. Nothing runs without it, and no way to ask means no."""
+
+from typing import Any, cast, final
+
+import msgspec
+
+from switchboard.actions.ports import Consent
+from switchboard.catalog.errors import ConsentRequired
+from switchboard.catalog.model import App, Caller, Capability
+
+
+@final
+class NobodyToAsk(Consent):
+    """Refuses everything, and says what would have been asked."""
+
+    async def require(self, caller: Caller, app: App, capability: Capability) -> None:
+        """Refuse."""
+        raise ConsentRequired(
+            f"The user has not allowed {caller.name} to use {capability.id} of {app.names.primary}, and this version "
+            "of the gateway has no way to ask. Tell the user; do not try again.",
+            app_id=app.id,
+            app_name=app.names.primary,
+            tool=capability.id,
+            tool_description=capability.description,
+            tool_parameters=_properties(capability),
+        )
+
+
+def _properties(capability: Capability) -> object:
+    schema = msgspec.json.decode(capability.input_schema or b"{}")
+    return cast("dict[str, Any]", schema).get("properties", {}) if isinstance(schema, dict) else {}

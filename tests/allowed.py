@@ -1,0 +1,19 @@
+"""`aai-gateway` with a user who says yes to everything: the same process, wired with that hand instead of a dialog."""
+
+from typing import final
+
+from switchboard.actions.ports import Consent
+from switchboard.catalog.model import App, Caller, Capability
+from switchboard.gateway import Options, serve
+
+
+@final
+class Yes(Consent):
+    """The user's own hand."""
+
+    async def require(self, caller: Caller, app: App, capability: Capability) -> None:
+        """Allow."""
+
+
+if __name__ == "__main__":
+    serve(Options(dev=True), consent=Yes())

@@ -1,0 +1,224 @@
+"""The gateway as a client starts it: a process of its own, lines in and lines out."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
+from types import TracebackType
+from typing import Any, Self, cast
+
+ROOT = Path(__file__).resolve().parent.parent
+GATEWAY = (str(Path(sys.executable).with_name("aai-gateway")),)
+ALLOWED = (sys.executable, str(ROOT / "tests/allowed.py"))
+"""The same with a user who says yes to everything, and with `--dev`, so that it may call servers on this machine."""
+MODERN = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "a test", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+"""What every request of the stateless protocol carries in `_meta`."""
+Message = dict[str, Any]
+
+
+class Gateway:
+    """One running gateway with a home of its own; every wait has a limit."""
+
+    def __init__(
+        self,
+        home: Path,
+        *arguments: str,
+        command: Sequence[str] = GATEWAY,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.home = home
+        self.environment = environment_of(home) | dict(environment or {})
+        self.process = subprocess.Popen(  # noqa: S603 - our own command
+            [*command, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.environment,
+            cwd=home,
+        )
+        self._next = 0
+        self._lines: Queue[bytes | None] = Queue()
+        self._kept: list[Message] = []
+        self._reader = Thread(target=self._read, daemon=True)
+        self._errors: list[bytes] = []
+        self._error_reader = Thread(target=self._read_errors, daemon=True)
+        self._reader.start()
+        self._error_reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def stderr(self) -> str:
+        """What it has written to its standard error so far."""
+        return b"".join(self._errors).decode()
+
+    def write(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def send(self, message: object) -> None:
+        """Send one message."""
+        self.write(json.dumps(message, ensure_ascii=False).encode() + b"\n")
+
+    def notify(self, method: str, params: Message | None = None) -> None:
+        """Send a notification."""
+        self.send({"jsonrpc": "2.0", "method": method, **({} if params is None else {"params": params})})
+
+    def begin(self, method: str, params: Message | None = None) -> int:
+        """Send a request without waiting for its answer; return its id."""
+        self._next += 1
+        self.send(
+            {"jsonrpc": "2.0", "id": self._next, "method": method, **({} if params is None else {"params": params})}
+        )
+        return self._next
+
+    def answer(self, request_id: int, within_s: float = 20) -> Message:
+        """Return the whole message that answers a request; others that come before it are kept."""
+        return self.receive(lambda message: message.get("id") == request_id and "method" not in message, within_s)
+
+    def ask(self, method: str, params: Message | None = None, within_s: float = 20) -> Message:
+        """Send a request, and return the result.
+
+        Raises:
+            AssertionError: the answer is an error.
+        """
+        message = self.answer(self.begin(method, params), within_s)
+        assert "result" in message, message
+        return cast("Message", message["result"])
+
+    def fails(self, method: str, params: Message | None = None) -> Message:
+        """Send a request, and return the JSON-RPC error."""
+        message = self.answer(self.begin(method, params))
+        assert "error" in message, message
+        return cast("Message", message["error"])
+
+    def call(self, name: str, arguments: Message | None = None) -> Message:
+        """Call a tool and return its result."""
+        return self.ask("tools/call", {"name": name, "arguments": arguments or {}})
+
+    def initialize(self, name: str = "a test", version: str = "2025-11-25", **capabilities: Any) -> Message:
+        """Shake hands."""
+        client = {"name": name, "version": "1"}
+        result = self.ask(
+            "initialize", {"protocolVersion": version, "capabilities": capabilities, "clientInfo": client}
+        )
+        self.notify("notifications/initialized")
+        return result
+
+    def modern(self, method: str, **params: Any) -> Message:
+        """Ask on the stateless protocol."""
+        return self.ask(method, {**params, "_meta": MODERN})
+
+    def notification(self, method: str, within_s: float = 20) -> Message:
+        """Wait for a notification."""
+        return self.receive(lambda message: message.get("method") == method, within_s)
+
+    def receive(self, wanted: Callable[[Message], bool] | None = None, within_s: float = 20) -> Message:
+        """Return the first message that is wanted; the others stay for later."""
+        wanted = wanted or (lambda _: True)
+        for index, message in enumerate(self._kept):
+            if wanted(message):
+                return self._kept.pop(index)
+        while True:
+            try:
+                line = self._lines.get(timeout=within_s)
+            except Empty:
+                raise AssertionError(f"nothing came; kept: {self._kept}; log: {self.stderr}") from None
+            assert line is not None, f"the gateway ended; log: {self.stderr}"
+            message = cast("Message", json.loads(line))
+            if wanted(message):
+                return message
+            self._kept.append(message)
+
+    def end_input(self) -> None:
+        """Close its standard input, as a client does that goes."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def wait(self, within_s: float = 20) -> int:
+        """Wait until it has ended, and return its exit code."""
+        return self.process.wait(within_s)
+
+    def close(self) -> None:
+        """End it, by force if it does not go by itself."""
+        if self.process.stdin is not None and not self.process.stdin.closed:
+            with suppress(OSError):  # it may have gone already
+                self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._reader.join(10)
+        self._error_reader.join(10)
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def _read_errors(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self._errors.append(line)
+
+
+def environment_of(home: Path) -> dict[str, str]:
+    """Return an environment in which everything of the user lies below `home`, and nothing of the machine is found."""
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "AAI_HOME": str(home / ".aai"),
+        "XDG_CACHE_HOME": str(home / ".cache"),
+        "XDG_STATE_HOME": str(home / ".local/state"),
+        "XDG_DATA_HOME": str(home / ".local/share"),
+        "XDG_DATA_DIRS": str(home / "share"),
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(ROOT),
+    }
+
+
+def install(home: Path, app_id: str, **changes: Any) -> Path:
+    """Put an app into a home; `changes` replace top-level keys of its descriptor. Return the file."""
+    document: dict[str, Any] = {
+        "schemaVersion": "1.0",
+        "version": "1.0.0",
+        "platform": "linux",
+        "app": {"id": app_id, "name": {"en": "Mail"}, "defaultLang": "en", "description": "Email client"},
+        "execution": {"type": "stdio", "command": "mail-aai"},
+        "tools": [
+            {
+                "name": "send_email",
+                "description": "Send an email",
+                "parameters": {
+                    "type": "object",
+                    "properties": {"to": {"type": "string"}, "body": {"type": "string"}},
+                    "required": ["to"],
+                },
+            }
+        ],
+        **changes,
+    }
+    file = home / ".aai" / app_id / "aai.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+    return file
