@@ -3,7 +3,7 @@
 from typing import final
 
 from switchboard.actions.ports import Consent
-from switchboard.catalog.model import App, Caller, Capability
+from switchboard.catalog.model import Caller, Capability, Owner
 from switchboard.gateway import Options, serve
 
 
@@ -11,7 +11,7 @@ from switchboard.gateway import Options, serve
 class Yes(Consent):
     """The user's own hand."""
 
-    async def require(self, caller: Caller, app: App, capability: Capability) -> None:
+    async def require(self, caller: Caller, owner: Owner, capability: Capability) -> None:
         """Allow."""
 
 

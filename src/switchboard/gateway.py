@@ -183,9 +183,12 @@ class _Parts:
         from switchboard.executors.http import HttpExecutor
         from switchboard.mcp.server import Server
         from switchboard.security.consent import NobodyToAsk
+        from switchboard.security.secrets import NoSecrets
+        from switchboard.settings import audit_file
         from switchboard.sources.desktop import Desktop
         from switchboard.sources.places import places, site_copies
         from switchboard.sources.wellknown import WellKnown
+        from switchboard.store.audit import AuditFile
         from switchboard.telemetry.clock import SystemClock
 
         self._options = options
@@ -199,7 +202,13 @@ class _Parts:
         self.server = Server(
             self.collection,
             Lookup(self.collection, web),
-            Execute(consent or NobodyToAsk(), {"http": HttpExecutor(self._strangers)}),
+            Execute(
+                consent=consent or NobodyToAsk(),
+                secrets=NoSecrets(),
+                executors={"http": HttpExecutor(self._strangers)},
+                audit=AuditFile(audit_file("gateway")),
+                clock=self._clock,
+            ),
             greeting=GREETING,
             tool_names=options.tool_names,
             locale=from_environment(self._around.environment),

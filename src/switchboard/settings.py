@@ -104,6 +104,13 @@ def database_path(url: str) -> str:
     raise SettingsError(f"{url.partition(':')[0]} databases are not supported by this version. Use sqlite:///FILE.")
 
 
+def audit_file(half: Literal["gateway", "control-plane"]) -> Path:
+    """Return where one half of the product keeps its audit record."""
+    import platformdirs  # noqa: PLC0415 - not every command needs it
+
+    return Path(platformdirs.user_data_dir("switchboard", appauthor=False)) / "audit" / f"{half}.jsonl"
+
+
 def _from_file(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))

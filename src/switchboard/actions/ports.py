@@ -5,10 +5,10 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from switchboard.catalog.bindings import Json
+from switchboard.catalog.bindings import Json, Pairs
 from switchboard.catalog.findings import Finding
 from switchboard.catalog.health import State
-from switchboard.catalog.model import App, Caller, Capability
+from switchboard.catalog.model import App, Caller, Capability, Owner
 
 
 class Source(Protocol):
@@ -60,16 +60,42 @@ class Blob(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What a call brought: parts for reading, and `data` where the answer was a JSON document."""
+    """What a call brought: parts for reading, and `data` where the answer was a JSON document.
+
+    `failed` says that the app itself reports an error, in its own words: `data` is then `{"code", "message", …}`.
+    """
 
     parts: tuple[Text | Blob, ...]
     data: Json | None = None
+    failed: bool = False
+
+
+class Secret(Struct, frozen=True, kw_only=True):
+    """What opens an app: headers and query parameters to add to a request. Never shown, logged or put in an error."""
+
+    headers: Pairs = ()
+    query: Pairs = ()
+
+    def __repr__(self) -> str:
+        return "Secret(…)"
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """One call that may be put through: found, checked and allowed."""
+
+    id: str
+    caller: Caller
+    owner: Owner
+    capability: Capability
+    arguments: Mapping[str, Any]
+    context: Pairs = ()
+    """What an agent is told about where the call comes from, as headers."""
 
 
 class Consent(Protocol):
     """The user's yes or no."""
 
-    async def require(self, caller: Caller, app: App, capability: Capability) -> None:
+    async def require(self, caller: Caller, owner: Owner, capability: Capability) -> None:
         """Let the call pass if the user allows it.
 
         Raises:
@@ -78,15 +104,50 @@ class Consent(Protocol):
         ...
 
 
-class Executor(Protocol):
-    """One way of running capabilities."""
+class Secrets(Protocol):
+    """What the user has signed in with."""
 
-    async def run(self, app: App, capability: Capability, arguments: Mapping[str, Any]) -> Outcome:
-        """Run it once.
+    async def secret_for(self, caller: Caller, owner: Owner) -> Secret | None:
+        """Return what opens the owner; None where nothing is needed.
+
+        Raises:
+            AuthRequired, AuthDenied, AuthExpired, AuthInvalid: the user has to do something first.
+        """
+        ...
+
+
+class Executor(Protocol):
+    """One way of running capabilities. Cancelling `run` ends what it started."""
+
+    async def run(self, call: Call, secret: Secret | None) -> Outcome:
+        """Run it once, and never twice.
 
         Raises:
             SwitchboardError: it did not work; which one says what is known.
         """
+        ...
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One line of the audit record: who called what, what was decided, how it ended; never with what."""
+
+    at: float
+    call: str
+    caller: str
+    owner: str
+    origin: str
+    capability: str
+    decision: str
+    outcome: str
+    duration_ms: int
+    arguments_hash: str
+
+
+class Audit(Protocol):
+    """The record of what was executed, which only ever grows."""
+
+    def note(self, entry: Entry) -> None:
+        """Append one line. Never raises: a full disk must not stop a call that the user allowed."""
         ...
 
 

@@ -10,8 +10,8 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from switchboard.actions.ports import Blob, Executor, Outcome, Text
-from switchboard.catalog.bindings import Http, Json, Route
+from switchboard.actions.ports import Blob, Call, Executor, Outcome, Secret, Text
+from switchboard.catalog.bindings import Http, Json, Pairs, Route
 from switchboard.catalog.errors import (
     AuthDenied,
     AuthExpired,
@@ -22,7 +22,7 @@ from switchboard.catalog.errors import (
     ServiceUnavailable,
     SwitchboardError,
 )
-from switchboard.catalog.model import App, Capability
+from switchboard.catalog.model import Capability
 from switchboard.catalog.text import clean
 
 if TYPE_CHECKING:
@@ -51,28 +51,35 @@ class HttpExecutor(Executor):
     def __init__(self, fetch: "Callable[[], Fetch]") -> None:
         self._fetch = fetch
 
-    async def run(self, app: App, capability: Capability, arguments: Mapping[str, Any]) -> Outcome:
+    async def run(self, call: Call, secret: Secret | None) -> Outcome:
         """Send the request of this tool."""
         from switchboard.net.fetch import Limits  # noqa: PLC0415 - the client is imported with the first call
 
-        execution = capability.binding.execution
+        execution, route = call.capability.binding.execution, call.capability.binding.route
         if not isinstance(execution, Http):
-            raise NotSupported(f"{app.id} has no web address.")
-        route = capability.binding.route
+            raise NotSupported(f"{call.owner.id} has no web address.")
         method = (route.method or "POST").upper()
-        url, body = _request(execution, route, method, arguments)
+        url, body = _request(execution, route, method, call.arguments, secret)
         milliseconds = route.timeout_ms or execution.timeout_ms
         limits = Limits(seconds=milliseconds / 1000 if milliseconds else _DEFAULT_S, size=_LARGEST, redirects=0)
-        headers = [*dict((*execution.default_headers, *route.headers)).items()]
+        headers = list(_headers(execution.default_headers, route.headers, secret.headers if secret else ()))
         if body is not None and not any(name.lower() == "content-type" for name, _ in headers):
             headers.append(("Content-Type", "application/json"))
         answer = await self._fetch().send(method, url, headers=headers, content=body, limits=limits)
         if answer.status not in _SUCCESS:
-            _refuse(app, capability, answer)
+            _refuse(call, answer)
         return _outcome(answer)
 
 
-def _request(execution: Http, route: Route, method: str, arguments: Mapping[str, Any]) -> tuple[str, bytes | None]:
+def _headers(*layers: Pairs) -> Pairs:
+    """Return the headers of a request; of one name, whatever its letters, the last layer wins."""
+    merged = {name.lower(): (name, value) for layer in layers for name, value in layer}
+    return tuple(merged.values())
+
+
+def _request(
+    execution: Http, route: Route, method: str, arguments: Mapping[str, Any], secret: Secret | None
+) -> tuple[str, bytes | None]:
     used: set[str] = set()
 
     def filled(match: re.Match[str]) -> str:
@@ -86,7 +93,7 @@ def _request(execution: Http, route: Route, method: str, arguments: Mapping[str,
     path = _PLACEHOLDER.sub(filled, route.path or "")
     url = f"{execution.base_url.rstrip('/')}/{path.lstrip('/')}" if path else execution.base_url
     rest = {name: value for name, value in arguments.items() if name not in used}
-    query = [*route.query, *(_pairs(rest) if method in _IN_QUERY else ())]
+    query = [*route.query, *(_pairs(rest) if method in _IN_QUERY else ()), *(secret.query if secret else ())]
     if query:
         url += ("&" if "?" in url else "?") + urlencode(query)
     return url, None if method in _IN_QUERY else msgspec.json.encode(rest)
@@ -119,10 +126,14 @@ def _outcome(answer: "Answer") -> Outcome:
     return Outcome(parts=(Blob(kind, answer.body),))
 
 
-def _refuse(app: App, capability: Capability, answer: "Answer") -> NoReturn:
+def _refuse(call: Call, answer: "Answer") -> NoReturn:
     said = clean(answer.body[: 4 * _LONGEST_SAID].decode(errors="replace"), _LONGEST_SAID)
-    message = f"{app.names.primary} answers {answer.status}{': ' + said if said else ''}."
+    message = f"{call.owner.id} answers {answer.status}{': ' + said if said else ''}."
     if answer.status in _BAD_ARGUMENTS:
-        raise InvalidParams(message, violations=[said], schema=msgspec.json.decode(capability.input_schema or b"{}"))
+        raise InvalidParams(message, violations=[said], schema=_schema(call.capability))
     kind = _FAILURES.get(answer.status, ServiceUnavailable)
     raise kind(message, status=answer.status, said=said)
+
+
+def _schema(capability: Capability) -> object:
+    return msgspec.json.decode(capability.input_schema or b"{}")

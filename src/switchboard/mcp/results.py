@@ -19,6 +19,8 @@ def from_outcome(outcome: Outcome) -> dict[str, Any]:
         document = msgspec.json.decode(outcome.data)
         # The older protocols want an object here.
         result["structuredContent"] = document if isinstance(document, dict) else {"result": document}
+    if outcome.failed:
+        result["isError"] = True
     return result
 
 

@@ -6,20 +6,21 @@ import msgspec
 
 from switchboard.actions.ports import Consent
 from switchboard.catalog.errors import ConsentRequired
-from switchboard.catalog.model import App, Caller, Capability
+from switchboard.catalog.model import App, Caller, Capability, Owner
 
 
 @final
 class NobodyToAsk(Consent):
     """Refuses everything, and says what would have been asked."""
 
-    async def require(self, caller: Caller, app: App, capability: Capability) -> None:
+    async def require(self, caller: Caller, owner: Owner, capability: Capability) -> None:
         """Refuse."""
+        name = owner.names.primary if isinstance(owner, App) else owner.id
         raise ConsentRequired(
-            f"The user has not allowed {caller.name} to use {capability.id} of {app.names.primary}, and this version "
+            f"The user has not allowed {caller.name} to use {capability.id} of {name}, and this version "
             "of the gateway has no way to ask. Tell the user; do not try again.",
-            app_id=app.id,
-            app_name=app.names.primary,
+            app_id=owner.id,
+            app_name=name,
             tool=capability.id,
             tool_description=capability.description,
             tool_parameters=_properties(capability),

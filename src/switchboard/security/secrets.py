@@ -1,0 +1,20 @@
+"""What the user has signed in with. Nothing is kept yet, so an app that wants a sign-in cannot be opened."""
+
+from typing import final
+
+from switchboard.actions.ports import Secret, Secrets
+from switchboard.catalog.errors import AuthRequired
+from switchboard.catalog.model import App, Caller, Owner
+
+
+@final
+class NoSecrets(Secrets):
+    """Opens what needs no sign-in, and refuses the rest."""
+
+    async def secret_for(self, caller: Caller, owner: Owner) -> Secret | None:
+        """Return nothing, where nothing is needed."""
+        del caller
+        if not isinstance(owner, App) or owner.auth is None:
+            return None
+        message = f"{owner.names.primary} wants a sign-in ({owner.auth.type}), which this version cannot do."
+        raise AuthRequired(message, app_id=owner.id, app_name=owner.names.primary, auth_type=owner.auth.type)
