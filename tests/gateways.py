@@ -2,15 +2,17 @@
 
 import json
 import os
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Empty, Queue
-from threading import Thread
+from threading import Event, Thread
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 ROOT = Path(__file__).resolve().parent.parent
 GATEWAY = (str(Path(sys.executable).with_name("aai-gateway")),)
@@ -145,6 +147,16 @@ class Gateway:
                 return message
             self._kept.append(message)
 
+    def line(self, within_s: float = 20) -> bytes:
+        """Return the next line as it came."""
+        line = self._lines.get(timeout=within_s)
+        assert line is not None, f"the gateway ended; log: {self.stderr}"
+        return line
+
+    def rest(self) -> list[bytes]:
+        """Return every line that is left of its output, until it ends."""
+        return list(iter(lambda: self._lines.get(timeout=20), None))
+
     def end_input(self) -> None:
         """Close its standard input, as a client does that goes."""
         assert self.process.stdin is not None
@@ -222,3 +234,142 @@ def install(home: Path, app_id: str, **changes: Any) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
     return file
+
+
+class Asked(NamedTuple):
+    """One request that a site got."""
+
+    method: str
+    path: str
+    body: bytes
+
+    @property
+    def document(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+class Page(NamedTuple):
+    """What a site answers at one path; a silent page answers never."""
+
+    status: int = 200
+    body: bytes = b""
+    kind: str = "text/plain; charset=utf-8"
+    silent: bool = False
+
+
+class Site:
+    """A web server on this machine that answers what it was told to, and remembers what it was asked."""
+
+    def __init__(self, pages: Mapping[str, Page] | None = None, certificate: Path | None = None) -> None:
+        self.pages = dict(pages or {})
+        self.asked: list[Asked] = []
+        self._closing = Event()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._answering())
+        self._server.daemon_threads = True
+        self._scheme = "http"
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+            self._scheme = "https"
+        self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def host(self) -> str:
+        """Host and port."""
+        return f"127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def url(self) -> str:
+        """Scheme, host and port."""
+        return f"{self._scheme}://{self.host}"
+
+    def publish(self, document: object, path: str = "/.well-known/aai.json") -> None:
+        """Answer with a document."""
+        self.pages[path] = Page(body=json.dumps(document, ensure_ascii=False).encode(), kind="application/json")
+
+    def paths(self) -> list[str]:
+        """What was asked for, in order."""
+        return [asked.path for asked in self.asked]
+
+    def close(self) -> None:
+        """Stop; whoever still waits for a silent page is let go."""
+        self._closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(10)
+
+    def _answering(self) -> type[BaseHTTPRequestHandler]:
+        site = self
+
+        class Answering(BaseHTTPRequestHandler):
+            def answer(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                site.asked.append(Asked(self.command, self.path, body))
+                page = site.pages.get(self.path.partition("?")[0], Page(404, b"there is no such page"))
+                if page.silent:
+                    site._closing.wait(60)
+                    return
+                self.send_response(page.status)
+                self.send_header("Content-Type", page.kind)
+                self.send_header("Content-Length", str(len(page.body)))
+                self.end_headers()
+                self.wfile.write(page.body)
+
+            do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815 - names of the library
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - name of the library
+                pass
+
+        return Answering
+
+
+def web_app(app_id: str, base_url: str, name: str = "Notion", **changes: Any) -> Message:
+    """Return the descriptor of an app on the web; `changes` replace top-level keys."""
+    return {
+        "schemaVersion": "1.0",
+        "version": "1.0.0",
+        "platform": "web",
+        "app": {"id": app_id, "name": {"en": name}, "defaultLang": "en", "description": f"{name} on the web"},
+        "execution": {"type": "http", "baseUrl": base_url},
+        "tools": [
+            {
+                "name": "search",
+                "description": "Search pages",
+                "parameters": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]},
+                "execution": {"path": "/search", "method": "GET"},
+            }
+        ],
+        **changes,
+    }
+
+
+def certificate(folder: Path) -> Path:
+    """Make a key and a certificate for this machine, which nobody trusts."""
+    key, signed, both = folder / "key.pem", folder / "signed.pem", folder / "both.pem"
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=Tests"
+    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    subprocess.run(  # noqa: S603 - our own arguments
+        [*command.split(), *names, "-keyout", str(key), "-out", str(signed)], check=True, capture_output=True
+    )
+    both.write_bytes(key.read_bytes() + signed.read_bytes())
+    return both
+
+
+def left_behind(home: Path) -> list[str]:
+    """Return the processes of a home that are still there, where the system says."""
+    wanted = f"HOME={home}\0".encode()
+    found: list[str] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # not ours to see, or just gone
+            if wanted in (process / "environ").read_bytes() + b"\0":
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return found

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from switchboard.mcp.server import ToolNames
     from switchboard.net.fetch import Fetch
     from switchboard.sources.places import Surroundings
-    from switchboard.sources.registry import Fetches
+    from switchboard.sources.registry import Fetches, Registry
     from switchboard.telemetry.logs import Level, Log
 
 _EXAMPLES = """\
@@ -34,15 +34,17 @@ examples:
   aai-gateway --registry URL     also the web apps of a registry
 
 in the configuration of an agent client:
-  {"mcpServers": {"aai-gateway": {"command": "aai-gateway"}}}
+  {"mcpServers": {"aai-gateway": {"command": "COMMAND"}}}
 
 folders:
   AAI_HOME (default ~/.aai)      <app id>/aai.json for your own apps, web/<app id>/aai.json for registry copies
   XDG_CACHE_HOME/aai-gateway     what web sites publish about themselves, for a day
 
 environment:
-  AAI_REGISTRY_URL               registries, as with --registry; separated by spaces
+  AAI_REGISTRY_URL               registries, separated by spaces, where no --registry is given
   SWITCHBOARD_LOG_LEVEL          debug, info (default), warning or error
+
+logs go to standard error, and to gateway.log in the user's folder for logs, on Linux ~/.local/state/switchboard/log
 """
 
 GREETING = Greeting(
@@ -83,15 +85,20 @@ def main(argv: "Sequence[str] | None" = None) -> int:
     parser = argparse.ArgumentParser(
         prog="aai-gateway",
         description="Tells an AI agent which apps it can use on this machine: an MCP server on standard streams.",
-        epilog=_EXAMPLES,
+        epilog=_EXAMPLES.replace("COMMAND", os.path.abspath(sys.argv[0])),  # noqa: PTH100 - a path to paste
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--scan", action="store_true", help="print the discovered apps and exit")
     parser.add_argument("--json", action="store_true", help="with --scan: print JSON, for scripts")
-    parser.add_argument("--dev", action="store_true", help="also scan development build folders")
     parser.add_argument(
-        "--registry", action="append", metavar="URL", help="add the web apps of a registry; may be repeated"
+        "--dev", action="store_true", help="also scan development build folders, and allow plain http to this machine"
+    )
+    parser.add_argument(
+        "--registry",
+        action="append",
+        metavar="URL",
+        help="add the web apps of a registry (https, or http on this machine)",
     )
     parser.add_argument(
         "--tool-names",
@@ -103,23 +110,41 @@ def main(argv: "Sequence[str] | None" = None) -> int:
     options = parser.parse_args(arguments)
     if options.json and not options.scan:
         parser.error("--json goes with --scan.")
+    if options.scan and (options.registry or options.tool_names != "auto"):
+        parser.error("--scan shows what is on this machine; --registry and --tool-names are for serving.")
     if options.scan:
         return _print_scan(dev=options.dev, as_json=options.json)
     registries = options.registry or os.environ.get("AAI_REGISTRY_URL", "").split()
     for registry in registries:
-        if not registry.startswith(("https://", "http://")):
-            parser.error(f"{registry!r} is not the address of a registry. Write https://host, without /v1/apps.")
+        if not _is_registry(registry):
+            parser.error(f"{registry!r} cannot be a registry. Write https://host, or http://localhost:PORT.")
     return serve(Options(dev=options.dev, registries=registries, tool_names=options.tool_names))
+
+
+def _is_registry(address: str) -> bool:
+    from urllib.parse import urlsplit
+
+    from switchboard.settings import is_loopback
+
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
 
 
 def serve(options: Options, consent: "Consent | None" = None) -> "NoReturn":
     """Serve MCP on standard input and output until the client goes; tests bring the user's hand as `consent`."""
-    source, target = take_standard_streams()
-    opening = open_conversation(lambda size: os.read(source, size), lambda data: os.write(target, data), GREETING)
-    if not opening.ended or opening.rest:
-        import asyncio
+    try:
+        source, target = take_standard_streams()
+        opening = open_conversation(lambda size: os.read(source, size), lambda data: os.write(target, data), GREETING)
+        if not opening.ended or opening.rest:
+            import asyncio
 
-        asyncio.new_event_loop().run_until_complete(_converse(options, consent, opening, source, target))
+            asyncio.new_event_loop().run_until_complete(_converse(options, consent, opening, source, target))
+    except KeyboardInterrupt:  # before the loop takes care of signals
+        pass
     # Everything is closed and written; a scan that hangs on a dead disk in its thread must not keep the process.
     os._exit(0)
 
@@ -142,9 +167,8 @@ async def _converse(options: Options, consent: "Consent | None", opening: Openin
         output.send(failed(None, Fault(INVALID_REQUEST, f"a message is longer than {LONGEST} bytes")))
 
     def announce() -> None:
-        kinds = server.outdated()
         if connection.session.ready:
-            for kind in kinds:
+            for kind in server.outdated():
                 connection.notify(f"notifications/{kind}/list_changed")
 
     lines = Lines(connection.receive, refuse)
@@ -160,6 +184,7 @@ async def _converse(options: Options, consent: "Consent | None", opening: Openin
     else:
         reader.start()
     await until_quiet(reader, gone)
+    _on_signals(lambda: os._exit(0))  # whoever says it now does not want to wait for the rest
     if not gone.is_set():
         lines.end()
         server.close()
@@ -196,6 +221,7 @@ class _Parts:
         self._around = surroundings()
         self._clock = SystemClock()
         self._fetches: dict[str, Fetch] = {}
+        self._problems: set[tuple[str, str]] = set()
         self._desktop = Desktop(places(self._around, dev=options.dev), self._around.system)
         self.collection = Collection([self._desktop])
         web = WellKnown(site_copies(self._around), self._strangers, self._clock, self._around.system)
@@ -216,7 +242,7 @@ class _Parts:
 
     def jobs(self) -> "list[Coroutine[Any, Any, None]]":
         """Return what runs beside the conversation."""
-        return [self._scan(), *(self._follow(registry) for registry in self._options.registries)]
+        return [self._scan(), *([self._follow()] if self._options.registries else [])]
 
     async def watched(self, job: "Coroutine[Any, Any, None]") -> None:
         """Run a job; if it fails, the conversation goes on without it, and the log says so."""
@@ -244,52 +270,72 @@ class _Parts:
             self._event("warning", "scan.slow", seconds=_SLOW_SCAN_S)
             await scan
         self._event("info", "scan.done", apps=len(self.collection.current().apps))
-        for finding in self.collection.findings:
-            for problem in finding.problems:
-                if problem.severity == "error":
-                    self._event("warning", "descriptor.refused", location=finding.location, reason=str(problem))
+        self._report_problems()
 
         async def changed() -> None:
             before = self.collection.current().version
             await self.collection.load()
             if self.collection.current().version != before:
                 self._event("info", "scan.changed", apps=len(self.collection.current().apps))
+            self._report_problems()
 
         await watch(places(self._around, dev=self._options.dev), changed)
 
-    async def _follow(self, base: str) -> None:
-        """Copy a registry's apps at start and every hour."""
+    def _report_problems(self) -> None:
+        """Log what is wrong with descriptors, each problem once for as long as it is there."""
+        now = {
+            (finding.location, str(problem))
+            for finding in self.collection.findings
+            for problem in finding.problems
+            if problem.severity == "error"
+        }
+        for location, reason in sorted(now - self._problems):
+            self._event("warning", "descriptor.refused", location=location, reason=reason)
+        self._problems = now
+
+    async def _follow(self) -> None:
+        """Copy the registries' apps at start and every hour, in the order they were named: the first one wins an id."""
         from asyncio import sleep
 
-        from switchboard.catalog.errors import SwitchboardError
         from switchboard.sources.places import web_copies
         from switchboard.sources.registry import Registry
 
-        registry = Registry(
-            base,
-            web_copies(self._around),
-            fetches=self._registry_fetches,
-            clock=self._clock,
-            system=self._around.system,
-            log=self._log,
-        )
+        registries = [
+            Registry(
+                base,
+                web_copies(self._around),
+                fetches=self._registry_fetches,
+                clock=self._clock,
+                system=self._around.system,
+                log=self._log,
+            )
+            for base in self._options.registries
+        ]
         while True:
             with self.collection.expecting_more():
-                try:
-                    synced = await registry.sync()
-                    await self.collection.load()
-                    self._event(
-                        "info", "registry.synced", **{key: getattr(synced, key) for key in synced.__struct_fields__}
-                    )
-                except (SwitchboardError, OSError) as error:
-                    self._event("warning", "registry.failed", registry=base, reason=str(error))
+                for base, registry in zip(self._options.registries, registries, strict=True):
+                    await self._copy_from(base, registry)
             await sleep(_REGISTRY_EVERY_S)
+
+    async def _copy_from(self, base: str, registry: "Registry") -> None:
+        from switchboard.catalog.errors import SwitchboardError
+
+        try:
+            synced = await registry.sync()
+        except (SwitchboardError, OSError) as error:
+            self._event("warning", "registry.failed", registry=base, reason=str(error))
+            return
+        await self.collection.load()
+        self._report_problems()
+        self._event("info", "registry.synced", **{key: getattr(synced, key) for key in synced.__struct_fields__})
 
     def _strangers(self) -> "Fetch":
         """Return the client for addresses that somebody else wrote down, made when it is first needed."""
         from switchboard.net.fetch import Fetch
 
-        return self._fetches.setdefault("strangers", Fetch(loopback=self._options.dev))
+        if "strangers" not in self._fetches:
+            self._fetches["strangers"] = Fetch(loopback=self._options.dev)
+        return self._fetches["strangers"]
 
     def _registry_fetches(self) -> "Fetches":
         from switchboard.net.fetch import Fetch
@@ -320,19 +366,22 @@ def _on_signals(end: "Callable[[], None]") -> None:
 def _log() -> "Log":
     """Return a log to standard error, which clients show, and to a file, which stays."""
     from contextlib import suppress
-    from io import FileIO
     from pathlib import Path
+    from time import time
 
     import platformdirs
 
-    from switchboard.telemetry.files import LogFile, Several
+    from switchboard.telemetry.files import LogFile, Several, StandardError
     from switchboard.telemetry.logs import LEVELS, Log, Stream
 
-    streams: list[Stream] = [FileIO(2, "wb", closefd=False)]
+    streams: list[Stream] = [StandardError()]
     with suppress(OSError):  # a read-only home: the log of the client has to do
         streams.append(LogFile(Path(platformdirs.user_log_dir("switchboard", appauthor=False)) / "gateway.log"))
-    wanted = os.environ.get("SWITCHBOARD_LOG_LEVEL", "")
-    return Log(Several(streams), LEVELS.get(wanted, "info"))
+    wanted = os.environ.get("SWITCHBOARD_LOG_LEVEL", "info").strip().lower()
+    log = Log(Several(streams), LEVELS.get(wanted, "info"))
+    if wanted not in LEVELS:
+        log.event("warning", "log.level.unknown", time(), given=wanted, known=list(LEVELS))
+    return log
 
 
 def _print_scan(*, dev: bool, as_json: bool) -> int:

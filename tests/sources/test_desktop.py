@@ -257,6 +257,71 @@ def test_the_origin_of_a_local_app_is_its_file(linux: Machine) -> None:
     assert finding.app.origin == file.as_uri()
 
 
+NOTE = {"fetched_at": "2026-02-24T10:00:00Z", "ttl_seconds": 86400, "source_url": "https://notion.so/aai.json"}
+WEB = {"platform": "web", "execution": {"type": "http", "baseUrl": "https://api.notion.com"}}
+
+
+def test_the_origin_of_a_copy_is_the_site_it_came_from(linux: Machine) -> None:
+    """As long as the note beside it can be read; the same note elsewhere says nothing."""
+    for folder, note in {
+        ".aai/web/com.a.noted": json.dumps(NOTE),
+        ".aai/web/com.b.broken": "{",
+        ".aai/web/com.c.nonsense": json.dumps(NOTE | {"source_url": "https://["}),
+        ".aai/web/com.d.file": json.dumps(NOTE | {"source_url": "file:///etc/passwd"}),
+        ".aai/com.e.own": json.dumps(NOTE),
+    }.items():
+        linux.write(f"home/ann/{folder}/aai.json", folder.rpartition("/")[2], **WEB)
+        (linux.root / f"home/ann/{folder}/aai.json.meta").write_text(note)
+
+    origins = {finding.app.id: finding.app.origin for finding in linux.scan() if finding.app}
+
+    own = (linux.root / "home/ann/.aai").as_uri()
+    assert origins == {
+        "com.a.noted": "https://notion.so",
+        "com.b.broken": f"{own}/web/com.b.broken/aai.json",
+        "com.c.nonsense": f"{own}/web/com.c.nonsense/aai.json",
+        "com.d.file": f"{own}/web/com.d.file/aai.json",
+        "com.e.own": f"{own}/com.e.own/aai.json",
+    }
+
+
+def test_a_copy_from_the_network_never_runs_a_program(linux: Machine) -> None:
+    """Also if it was fetched on another system, where it meant something else; a person's own file may."""
+    for name in ("com.a.fetched", "com.b.own"):
+        linux.write(f"home/ann/.aai/web/{name}/aai.json", name)
+    (linux.root / "home/ann/.aai/web/com.a.fetched/aai.json.meta").write_text(json.dumps(NOTE))
+
+    fetched, own = linux.scan()
+
+    assert "runs on this machine" in str(fetched.problems[-1])
+    assert (fetched.usable, own.usable) == (False, True)
+
+
+def test_a_copy_that_is_being_written_is_not_seen(linux: Machine) -> None:
+    """It has a name that no app can have, until it is whole."""
+    linux.write("home/ann/.aai/web/.com.example.app.12.34/aai.json")
+
+    assert linux.scan() == ()
+
+
+def test_looking_again_sees_what_changed_and_only_reads_that(linux: Machine) -> None:
+    """What did not change is the same finding; a note that changed changes the origin."""
+    linux.write("home/ann/.aai/com.a.a/aai.json", "com.a.a")
+    linux.write("home/ann/.aai/com.b.b/aai.json", "com.b.b")
+    linux.write("home/ann/.aai/web/com.c.c/aai.json", "com.c.c", **WEB)
+    source = Desktop(places(linux.around), "linux")
+    before = source.scan()
+    linux.write("home/ann/.aai/com.b.b/aai.json", "com.b.b", version="2.0.0")
+    (linux.root / "home/ann/.aai/web/com.c.c/aai.json.meta").write_text(json.dumps(NOTE))
+
+    after = source.scan()
+
+    assert after[0] is before[0]
+    assert [finding.app.version for finding in after if finding.app] == ["1.0.0", "2.0.0", "1.0.0"]
+    assert after[2].app is not None
+    assert after[2].app.origin == "https://notion.so"
+
+
 def broken_twenty(home: Path) -> dict[str, str]:
     """Break twenty descriptors in different ways; return the reason expected for each folder."""
     good: dict[str, Any] = {

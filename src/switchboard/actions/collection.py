@@ -1,7 +1,8 @@
 """The apps of a gateway, gathered from its sources: what is there now, and what is still being looked at.
 
 Sources come in order of precedence and are loaded side by side; the catalogue is complete when each has answered once.
-A source that is loaded again replaces what it said before. Nothing here waits for a slow source but who asks to.
+A source that is loaded again replaces what it said before; one that fails is a finding, and what it said before stays.
+Nothing here waits for a slow source but who asks to.
 """
 
 from asyncio import Event, Lock, gather, wait_for
@@ -9,7 +10,9 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 from switchboard.actions.ports import Source
-from switchboard.catalog.findings import Finding, apps, settle
+from switchboard.catalog.errors import NotFound
+from switchboard.catalog.findings import Finding, Problem, apps, settle
+from switchboard.catalog.model import App
 from switchboard.catalog.snapshot import Snapshot
 
 
@@ -19,6 +22,7 @@ class Collection:
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = tuple(sources)
         self._said: dict[int, tuple[Finding, ...]] = {}
+        self._failed: dict[int, Finding] = {}
         self._locks = [Lock() for _ in self._sources]
         self._complete = Event()
         self._settled = Event()
@@ -27,6 +31,7 @@ class Collection:
         self._snapshot = Snapshot()
         self.findings: tuple[Finding, ...] = ()
         """Everything that was found, broken and losing descriptors included."""
+        self._settle()
 
     def current(self) -> Snapshot:
         """Return the apps as they are known now."""
@@ -70,14 +75,34 @@ class Collection:
         wanted = sources or self._sources
         await gather(*(self._load(self._sources.index(source)) for source in wanted))
 
+    async def published(self, app: App) -> bytes:
+        """Return the descriptor of an app as it was published.
+
+        Raises:
+            NotFound: it is no longer where it was.
+        """
+        if app.raw:
+            return app.raw
+        for source in self._sources:
+            text = await source.published(app)
+            if text is not None:
+                return text
+        raise NotFound(f"The descriptor of {app.id} is no longer there.", app=app.id)
+
     async def _load(self, number: int) -> None:
+        source = self._sources[number]
         async with self._locks[number]:
-            self._said[number] = await self._sources[number].load()
+            try:
+                self._said[number] = await source.load()
+                self._failed.pop(number, None)
+            except Exception as error:  # noqa: BLE001 - the end of a source's task: the others go on, and it is shown
+                self._said.setdefault(number, ())
+                self._failed[number] = _failure(source, error)
         self._settle()
 
     def _settle(self) -> None:
-        said = (finding for number in sorted(self._said) for finding in self._said[number])
-        self.findings = settle(said)
+        said = [finding for number in sorted(self._said) for finding in self._said[number]]
+        self.findings = settle([*said, *(self._failed[number] for number in sorted(self._failed))])
         found = {app.id: app for app in apps(self.findings)}
         changed = found != dict(self._snapshot.apps.items())
         if changed:
@@ -94,6 +119,13 @@ class Collection:
             self._settled.set()
         else:
             self._settled.clear()
+
+
+def _failure(source: Source, error: Exception) -> Finding:
+    """Say that a source could not be asked; what kind of error it is, because its text may hold anything."""
+    name = type(source).__name__
+    problem = Problem("error", "unreadable", "$", f"cannot be looked at: {type(error).__name__}")
+    return Finding(source=name.lower(), location=f"<{name}>", problems=(problem,))
 
 
 async def _happens(event: Event, within_s: float) -> bool:

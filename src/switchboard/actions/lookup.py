@@ -1,9 +1,11 @@
 """Find the app somebody means: by id in any spelling, by address, or by one of its names.
 
 What is installed or registered comes before what a web site said of itself, so that no site can take the place of an
-app by claiming its id. Only an address, or a domain where one is asked for, is ever looked up on the network.
+app by claiming its id, not even while that app is still being looked for or cannot be read. Only an address, or a
+domain where one is asked for, is ever looked up on the network.
 """
 
+import unicodedata
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -12,6 +14,7 @@ from switchboard.actions.collection import Collection
 from switchboard.actions.ports import Web, WebApp
 from switchboard.catalog import mentions
 from switchboard.catalog.errors import AmbiguousName, InvalidDescriptor, StillLoading, UnknownApp
+from switchboard.catalog.findings import Finding
 from switchboard.catalog.model import App
 from switchboard.catalog.names import GUIDE_PREFIX, PORTABLE_PREFIX, PortableNames
 from switchboard.catalog.text import nearest
@@ -34,9 +37,10 @@ class Found(Struct, frozen=True):
 class Lookup:
     """Answers who is meant."""
 
-    def __init__(self, collection: Collection, web: Web) -> None:
+    def __init__(self, collection: Collection, web: Web, *, patience_s: float = PATIENCE_S) -> None:
         self._collection = collection
         self._web = web
+        self._patience_s = patience_s
         self._portable: tuple[int, PortableNames] = (-1, PortableNames(()))
 
     def names(self) -> PortableNames:
@@ -75,19 +79,22 @@ class Lookup:
     async def _named(self, mention: mentions.Mention, *, fetch: bool) -> Found:
         known = self._installed(mention.name)
         if known is None and not self._collection.is_settled:
-            await self._collection.settled(PATIENCE_S)
+            await self._collection.settled(self._patience_s)
             known = self._installed(mention.name)
         if known is not None:
             return Found(known, known.id)
         if fetch and mention.origin is not None:
             return _at(await self._web.at(mention.origin))
         remembered = await self._web.remembered()
+        if not any(copy.origin == mention.origin for copy in remembered):
+            self._refuse_while_unsure(mention.name.removeprefix(GUIDE_PREFIX))
         copy = _only(mention, remembered)
         if copy is not None:
             return _at(await self._web.at(copy.origin))
-        raise self._refusal(mention, remembered)
+        raise self._unknown(mention, remembered)
 
     def _installed(self, name: str) -> App | None:
+        """Return the app of that id or name: what is exact says more than what is alike."""
         apps = self._collection.current().apps
         plain = name.removeprefix(GUIDE_PREFIX)
         if plain in apps:
@@ -97,20 +104,25 @@ class Lookup:
                 return apps[self.names().id_of(name)]
             except UnknownApp:
                 pass
-        called = [app for app in apps.values() if _is_called(app, plain)]
+        wanted = _folded(plain)
+        called = [app for app in apps.values() if _folded(app.id) == wanted or _is_called(app, wanted)]
         if len(called) > 1:
             raise AmbiguousName(plain, [app.id for app in called])
         return called[0] if called else None
 
-    def _refusal(self, mention: mentions.Mention, remembered: Iterable[WebApp]) -> Exception:
-        name = mention.name.removeprefix(GUIDE_PREFIX)
-        broken = self._broken(name)
-        if broken is not None:
-            return broken
+    def _refuse_while_unsure(self, name: str) -> None:
+        """Refuse what a site may only claim to be: an app that is installed and broken, or not found yet."""
+        wanted = _folded(name)
+        for finding in self._collection.findings:
+            if not finding.usable and _folded(_stands_for(finding)) == wanted:
+                problems = [str(problem) for problem in finding.problems if problem.severity == "error"]
+                message = f"The description of {name!r} cannot be used: {problems[0]}."
+                raise InvalidDescriptor(message, problems=problems)
         if not self._collection.is_settled:
-            return StillLoading(
-                f"{name!r} is not known yet: the apps are still being looked at. Try again in a moment."
-            )
+            raise StillLoading(f"{name!r} is not known yet: the apps are still being looked at. Try again in a moment.")
+
+    def _unknown(self, mention: mentions.Mention, remembered: Iterable[WebApp]) -> UnknownApp:
+        name = mention.name.removeprefix(GUIDE_PREFIX)
         apps = self._collection.current().apps
         others = [copy.app for copy in remembered]
         ids = nearest(name, (*apps, *(app.id for app in others)))
@@ -118,34 +130,45 @@ class Lookup:
         alike = list(dict.fromkeys([*ids, *(by_name[text] for text in nearest(name, by_name))]))[:3]
         return UnknownApp(name, alike, because=_NOT_ON_THE_WEB)
 
-    def _broken(self, name: str) -> InvalidDescriptor | None:
-        """Return what is wrong with the description of an app of this id, where there is one that cannot be used."""
-        for finding in self._collection.findings:
-            if finding.app is None and f"/{name}/" in finding.location.replace("\\", "/"):
-                problems = [str(problem) for problem in finding.problems if problem.severity == "error"]
-                message = f"The description of {name!r} cannot be used: {problems[0]}."
-                return InvalidDescriptor(message, problems=problems)
-        return None
-
 
 def _at(copy: WebApp) -> Found:
     """Say how to mean a site's app: by its address, because anybody can claim an id."""
     return Found(copy.app, copy.origin, copy.stale)
 
 
-def _is_called(app: App, name: str) -> bool:
-    folded = name.casefold()
-    return any(text.casefold() == folded for text in (*app.names.all, *app.aliases))
+def _folded(name: str) -> str:
+    """Return a name as it is compared: mentions are in one normal form, so names have to be as well."""
+    return unicodedata.normalize("NFKC", name).casefold().strip()
+
+
+def _is_called(app: App, folded: str) -> bool:
+    return any(_folded(text) == folded for text in (*app.names.all, *app.aliases))
+
+
+def _stands_for(finding: Finding) -> str:
+    """Return the id that a finding is about, as far as its place says it where the descriptor cannot be read."""
+    if finding.app is not None:
+        return finding.app.id
+    match finding.location.replace("\\", "/").split("/"):
+        case [*_, bundle, "Contents", "Resources", _]:
+            return bundle.removesuffix(".app")
+        case [*_, folder, "aai.json"]:
+            return folder
+        case [*_, file]:
+            return file.removesuffix(".json").removesuffix(".desktop")
+        case _:
+            return ""
 
 
 def _only(mention: mentions.Mention, remembered: Iterable[WebApp]) -> WebApp | None:
     """Return the one copy that is meant: by its host, by its id, or by its name, whatever says most."""
     copies = list(remembered)
     name = mention.name.removeprefix(GUIDE_PREFIX)
+    wanted = _folded(name)
     for fits in (
         [copy for copy in copies if copy.origin == mention.origin],
         [copy for copy in copies if copy.app.id == name],
-        [copy for copy in copies if _is_called(copy.app, name)],
+        [copy for copy in copies if _folded(copy.app.id) == wanted or _is_called(copy.app, wanted)],
     ):
         if len(fits) > 1:
             raise AmbiguousName(name, [copy.origin for copy in fits])

@@ -18,6 +18,11 @@ class Source(Protocol):
         """Return everything that is there now, broken things with their reasons. Never raises for what it finds."""
         ...
 
+    async def published(self, app: App) -> bytes | None:
+        """Return the text of an app that leaves it where it is; None where it is not this source's, or is gone."""
+        del app
+        return None
+
 
 class WebApp(Struct, frozen=True, kw_only=True):
     """A web app as its own site describes it; `stale` says why the copy may be out of date, if it may."""

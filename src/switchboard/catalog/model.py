@@ -55,7 +55,10 @@ class Capability(Struct, frozen=True, kw_only=True):
 
 
 class App(Struct, frozen=True, kw_only=True):
-    """A desktop or web app as its descriptor says; `raw` is that text as published, `origin` who served it."""
+    """A desktop or web app as its descriptor says; `origin` is who served it.
+
+    `raw` is that text as published, where it is not left where it was found: hundreds of them are megabytes.
+    """
 
     id: str
     version: str

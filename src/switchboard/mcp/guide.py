@@ -1,11 +1,13 @@
 """The texts a model reads: one line per app, and the guide of one app.
 
 A guide is enough to make a right call at the first try: every parameter with its type, whether it is required, what it
-may be, and for each operation a call that works as it stands.
+may be, and for each operation a call that works as it stands. Whatever a descriptor holds, a guide stays short, and
+the descriptor's texts stay inside their own lines: quoted, or after a label of ours.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Struct
@@ -19,13 +21,28 @@ from switchboard.catalog.text import clean
 _LINE_NAME = 40
 _LINE_NAMES = 4
 _LINE_DESCRIPTION = 110
+_LINE_TEXT = 60
+"""Characters of a description in the list: it is there to be recognised, and paid for in every conversation."""
 _LINE_ALIASES = 4
 _LINE_ALIAS = 24
 _TEXT = 600
-_BUDGET = 20_000
-"""Characters after which a guide only names the remaining operations: about 5,000 tokens."""
+_MOST_NAMES = 12
+_DETAILS = 14_000
+"""Bytes after which a guide only names the remaining operations: about 4,000 tokens."""
+_NAMED = 12_000
+"""Bytes for naming those; what is left then is counted."""
+_PARAMETERS = 5_000
+_EXAMPLE = 2_000
 _DEEPEST = 3
+_DEEPEST_TYPE = 4
+_DEEPEST_BRANCH = 2
 _MOST_VALUES = 20
+_MOST_BRANCHES = 8
+_MOST_INNER_BRANCHES = 2
+"""Branches in branches: a few that refer to each other unfold to thousands."""
+_MOST_STEPS = 8
+_ENDS = (".", "!", "?", "…", ":", "。", "\uff01", "\uff1f")
+_BRACKETS = str.maketrans("【】|", "[]/")
 
 
 class Spelling(Struct, frozen=True):
@@ -42,11 +59,18 @@ PORTABLE = Spelling(portable=True, execute="aai_exec", discover="web_discover")
 
 def line(app: App) -> str:
     """Return the description of an app in the list: `【name|name】description. Aliases: a, b. Call to get guide.`"""  # noqa: D415
-    names = "|".join(clean(name, _LINE_NAME) for name in app.names.all[:_LINE_NAMES])
-    described = clean(app.description, _LINE_DESCRIPTION).rstrip(". ")
+    names = "|".join(clean(name, _LINE_NAME).translate(_BRACKETS) for name in app.names.all[:_LINE_NAMES])
+    described = _shortened(clean(app.description, _TEXT), _LINE_TEXT)
     aliases = ", ".join(clean(alias, _LINE_ALIAS) for alias in app.aliases[:_LINE_ALIASES])
-    parts = [f"【{names}】{described}", f"Aliases: {aliases}" if aliases else "", "Call to get guide"]
-    return ". ".join(part for part in parts if part) + "."
+    return f"【{names}】" + _sentences(described, f"Aliases: {aliases}" if aliases else "", "Call to get guide")
+
+
+def _shortened(text: str, limit: int) -> str:
+    """Return a text cut between two words."""
+    if len(text) <= limit:
+        return text
+    words = text[:limit].rpartition(" ")[0] if " " in text[limit // 2 : limit] else text[: limit - 1]
+    return words.rstrip(" ,;:-") + "…"
 
 
 def guide(app: App, *, address: str, spelling: Spelling, locale: str, stale: str | None = None) -> str:
@@ -55,19 +79,20 @@ def guide(app: App, *, address: str, spelling: Spelling, locale: str, stale: str
 
 
 def _guide(app: App, address: str, spelling: Spelling, locale: str, stale: str | None) -> Iterator[str]:
-    yield f"# {clean(best(app.names, locale))} Operation Guide"
+    yield f"# {clean(best(app.names, locale), _LINE_DESCRIPTION)} Operation Guide"
     yield ""
-    yield clean(app.description, _TEXT)
+    yield from _quoted(app.description)
     if stale:
         yield ""
-        yield f"> Note: {stale}"
+        yield f"Note: {clean(stale, _TEXT)}"
     yield ""
     yield "## App Info"
     yield f"- ID: {app.id}"
     if address != app.id:
-        yield f"- Address: {address}"
-    if len(app.names.all) > 1:
-        yield f"- Names: {', '.join(clean(name, _LINE_NAME) for name in app.names.all)}"
+        yield f"- Address: {clean(address)}"
+    others = [*app.names.all, *app.aliases] if len(app.names.all) > 1 or app.aliases else []
+    if others:
+        yield f"- Names: {', '.join(clean(name, _LINE_NAME) for name in others[:_MOST_NAMES])}"
     yield f"- Platform: {app.platform}"
     yield f"- Version: {clean(app.version)}"
     yield ""
@@ -94,7 +119,10 @@ def _authentication(auth: Auth | None) -> Iterator[str]:
             if auth.obtain_url:
                 yield f"Where to get one: {clean(auth.obtain_url, _TEXT)}"
         case AppCredential():
-            yield "App id and secret: asked for once, outside this conversation. Never ask for them in the chat."
+            yield (
+                "App id and secret: the user is asked for them once, outside this conversation. Never ask for them in "
+                "the chat."
+            )
         case Cookie():
             yield f"Browser session: the user signs in at {clean(auth.login_url, _TEXT)}"
     instructions = None if auth is None or isinstance(auth, OAuth2) else auth.instructions
@@ -108,8 +136,8 @@ def _operations(app: App, address: str, spelling: Spelling) -> Iterator[str]:
     length, shown = 0, 0
     for tool in app.capabilities:
         text = "\n".join(_operation(tool, address, spelling))
-        length += len(text)
-        if length > _BUDGET and shown:
+        length += len(text.encode())
+        if length > _DETAILS and shown:
             break
         shown += 1
         yield ""
@@ -117,31 +145,41 @@ def _operations(app: App, address: str, spelling: Spelling) -> Iterator[str]:
     rest = app.capabilities[shown:]
     if rest:
         yield ""
+        yield f"### {len(rest)} more {'operation' if len(rest) == 1 else 'operations'}"
         yield (
-            f"### {len(rest)} more operations\nTheir parameters are left out here: call {spelling.execute} with one of "
-            "them, and the answer shows its schema if the arguments do not fit."
+            f"Their parameters are left out here. Call {spelling.execute} with one of them: if the arguments do not "
+            "fit, nothing runs, and the answer shows what does."
         )
-        yield from (f"- {tool.id}: {clean(tool.description, _LINE_DESCRIPTION)}" for tool in rest)
+        yield from _named(rest)
+
+
+def _named(rest: Sequence[Capability]) -> Iterator[str]:
+    """Name operations: with their descriptions if there is room, else alone, and as many as there is room for."""
+    short = ((_name(tool.id), clean(tool.description, _LINE_DESCRIPTION)) for tool in rest)
+    shown, is_cut = _fitting((f"- {name}: {said}" if said else f"- {name}" for name, said in short), _NAMED)
+    if is_cut:
+        shown, is_cut = _fitting((f"- {_name(tool.id)}" for tool in rest), _NAMED)
+    yield from shown
+    if is_cut:
+        yield f"- … and {len(rest) - len(shown)} more"
 
 
 def _operation(tool: Capability, address: str, spelling: Spelling) -> Iterator[str]:
-    yield f"### {tool.id}"
-    described = clean(tool.description, _TEXT)
-    if described:
-        yield described
+    yield f"### {_name(tool.id)}"
+    yield from _quoted(tool.description)
     effect = _effect(tool)
     if effect:
+        yield ""
         yield effect
     yield ""
     yield "**Parameters**:"
     schema = _object(tool.input_schema)
-    lines = list(_parameters(schema, schema, 0))
-    yield from lines or ["- none"]
-    example = sample(tool.input_schema)
-    call = {"app": address, "tool": tool.id, "args": example.arguments}
+    shown, is_cut = _fitting(_parameters(schema, schema, 0), _PARAMETERS)
+    yield from shown or ["- none"]
+    if is_cut:
+        yield "- … and more: if the arguments do not fit, nothing runs, and the answer shows the whole schema"
     yield ""
-    yield "**Example**:" if example.fits else "**Example** (adapt it, the schema says more):"
-    yield f"{spelling.execute}({msgspec.json.encode(call).decode()})"
+    yield from _example(tool, address, spelling)
 
 
 def _effect(tool: Capability) -> str:
@@ -149,67 +187,177 @@ def _effect(tool: Capability) -> str:
     if annotations is None:
         return ""
     if annotations.read_only:
-        return "Only reads."
+        return "Only reads, as the app says."
     return "May destroy or overwrite data." if annotations.destructive else ""
 
 
+def _example(tool: Capability, address: str, spelling: Spelling) -> Iterator[str]:
+    found = sample(tool.input_schema)
+    call = _json({"app": address, "tool": tool.id, "args": found.arguments})
+    if len(call.encode()) > _EXAMPLE:
+        yield "**Example** (with the parameters in args):"
+        call = _json({"app": address, "tool": tool.id, "args": {}})
+    else:
+        yield "**Example**:" if found.fits else "**Example** (adapt it, the schema says more):"
+    yield f"{spelling.execute}({call})"
+
+
 def _parameters(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Iterator[str]:
-    properties = schema.get("properties")
-    if not isinstance(properties, dict) or depth > _DEEPEST:
-        return
-    wanted = schema.get("required")
-    required = frozenset(map(str, cast("list[object]", wanted))) if isinstance(wanted, list) else frozenset[str]()
-    for name, inner in cast("dict[str, Any]", properties).items():
+    properties, required = _fields(schema, root, 0)
+    for name, inner in properties.items() if depth <= _DEEPEST else ():
         part = _resolved(inner, root)
         need = "required" if name in required else "optional"
-        described = clean(str(part.get("description") or ""), _TEXT)
-        said = f"{'  ' * depth}- {clean(name)} ({_type(part, root)}, {need})"
-        notes = " ".join(text for text in (described, *_notes(part)) if text)
+        said = f"{'  ' * depth}- {_name(name)} ({_type(part, root)}, {need})"
+        notes = _sentences(clean(str(part.get("description") or ""), _TEXT), *_notes(part, root))
         yield f"{said}: {notes}" if notes else said
-        yield from _parameters(_resolved(part["items"], root) if "items" in part else part, root, depth + 1)
+        yield from _parameters(_innermost(part, root), root, depth + 1)
 
 
-def _type(part: Mapping[str, Any], root: Mapping[str, Any]) -> str:
-    kind = part.get("type")
-    if isinstance(kind, list):
-        return " or ".join(str(item) for item in cast("list[object]", kind))
-    if kind == "array":
-        return f"array of {_type(_resolved(part['items'], root), root)}" if "items" in part else "array"
-    if isinstance(kind, str):
-        return kind
+def _fields(part: Mapping[str, Any], root: Mapping[str, Any], level: int) -> tuple[dict[str, Any], frozenset[str]]:
+    """Return the fields of an object and which of them are required, those of its branches included."""
+    own = part.get("properties")
+    properties = dict(cast("dict[str, Any]", own)) if isinstance(own, dict) else {}
+    wanted = part.get("required")
+    required = frozenset(map(str, cast("list[object]", wanted))) if isinstance(wanted, list) else frozenset[str]()
+    if level >= _DEEPEST_BRANCH:
+        return properties, required
+    most = _MOST_BRANCHES if level == 0 else _MOST_INNER_BRANCHES
+    for branch in _branches(part, "allOf", root, most):
+        inner, needed = _fields(branch, root, level + 1)
+        properties, required = _both(properties, inner), required | needed
     for key in ("anyOf", "oneOf"):
-        branches = part.get(key)
-        if isinstance(branches, list):
-            kinds = (_type(_resolved(branch, root), root) for branch in cast("list[object]", branches))
-            return " or ".join(dict.fromkeys(kinds))
-    return "object" if "properties" in part else "any"
+        objects = [_fields(branch, root, level + 1) for branch in _branches(part, key, root, most)]
+        objects = [found for found in objects if found[0]]  # `null` and the like have no fields
+        for inner, _ in objects:
+            properties = _both(properties, inner)
+        if objects:
+            required |= frozenset[str].intersection(*(needed for _, needed in objects))
+    return properties, required
 
 
-def _notes(part: Mapping[str, Any]) -> Iterator[str]:
-    values = part.get("enum")
-    if isinstance(values, list):
-        listed = cast("list[object]", values)
-        shown = ", ".join(_json(value) for value in listed[:_MOST_VALUES])
-        yield f"One of: {shown}{', …' if len(listed) > _MOST_VALUES else ''}."
+def _both(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    return first | {name: part for name, part in second.items() if name not in first}
+
+
+def _innermost(part: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a list, or a list of lists, is a list of."""
+    for _ in range(_DEEPEST):
+        if not isinstance(part.get("items"), dict):
+            break
+        part = _resolved(part["items"], root)
+    return part
+
+
+def _type(part: Mapping[str, Any], root: Mapping[str, Any], level: int = 0) -> str:
+    kind = part.get("type")
+    if level > _DEEPEST_TYPE:
+        return "any"
+    if isinstance(kind, list):
+        return " or ".join(clean(str(item), _LINE_ALIAS) for item in cast("list[object]", kind)[:_MOST_BRANCHES])
+    if kind == "array" or (kind is None and "items" in part):
+        inner = _type(_resolved(part.get("items"), root), root, level + 1)
+        return "array" if inner == "any" else f"array of {inner}"
+    if isinstance(kind, str):
+        return clean(kind, _LINE_ALIAS)
+    most = _MOST_BRANCHES if level == 0 else _MOST_INNER_BRANCHES
+    branches = [branch for key in ("anyOf", "oneOf", "allOf") for branch in _branches(part, key, root, most)]
+    values = cast("list[object]", part["enum"]) if isinstance(part.get("enum"), list) else [part.get("const", ...)]
+    kinds = [_type(branch, root, level + 3) for branch in branches] or [_type_of(value) for value in values]
+    known = " or ".join(dict.fromkeys(kind for kind in kinds if kind != "any"))
+    return known or ("object" if "properties" in part else "any")
+
+
+def _type_of(value: object) -> str:
+    return next((name for kind, name in _TYPES.items() if type(value) is kind), "any")
+
+
+_TYPES: dict[type, str] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+    list: "array",
+    dict: "object",
+}
+
+
+def _notes(part: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[str]:
+    yield _values(part, "One of")
+    if isinstance(part.get("items"), dict):
+        yield _values(_resolved(part["items"], root), "Each one of")
     for key, word in _NOTES:
         if key in part:
-            yield f"{word}: {_json(part[key])}."
+            yield f"{word}: {_shown(part[key])}"
+    for key, word in (("format", "Format"), ("pattern", "Pattern")):
+        if isinstance(part.get(key), str):
+            yield f"{word}: `{clean(part[key], _LINE_DESCRIPTION)}`"
 
 
 _NOTES = (
     ("const", "Always"),
     ("default", "Default"),
-    ("format", "Format"),
-    ("pattern", "Pattern"),
     ("minimum", "At least"),
+    ("exclusiveMinimum", "More than"),
     ("maximum", "At most"),
+    ("exclusiveMaximum", "Less than"),
+    ("multipleOf", "A multiple of"),
     ("minLength", "Shortest"),
     ("maxLength", "Longest"),
+    ("minItems", "Fewest"),
+    ("maxItems", "Most"),
 )
 
 
+def _values(part: Mapping[str, Any], words: str) -> str:
+    values = part.get("enum")
+    if not isinstance(values, list):
+        return ""
+    listed = cast("list[object]", values)
+    shown = ", ".join(_shown(value) for value in listed[:_MOST_VALUES])
+    return f"{words}: {shown}{', …' if len(listed) > _MOST_VALUES else ''}"
+
+
+def _shown(value: object) -> str:
+    return clean(_json(value), _LINE_DESCRIPTION)
+
+
+def _sentences(*texts: str) -> str:
+    return " ".join(text if text.endswith(_ENDS) else f"{text}." for text in texts if text)
+
+
+def _quoted(text: str) -> Iterator[str]:
+    """Yield a text of the descriptor as a quotation: it cannot pass for a line of ours."""
+    cleaned = clean(text, _TEXT)
+    if cleaned:
+        yield f"> {cleaned}"
+
+
+def _name(name: str) -> str:
+    """Return a name as it is to be written in a call; one with characters nobody sees shows them escaped."""
+    return name if name and clean(name, len(name)) == name else _json(name)
+
+
 def _json(value: object) -> str:
-    return clean(msgspec.json.encode(value).decode(), _LINE_DESCRIPTION)
+    """Return JSON on one line, with every character that cannot be seen escaped."""
+    text = msgspec.json.encode(value).decode()
+    return text if text.isprintable() else "".join(char if char.isprintable() else _escape(char) for char in text)
+
+
+def _escape(char: str) -> str:
+    units = char.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
+
+
+def _fitting(lines: Iterable[str], most: int) -> tuple[list[str], bool]:
+    """Return the first lines that fit into so many bytes, and whether there are more; the rest is never made."""
+    fitting: list[str] = []
+    for text in lines:
+        most -= len(text.encode()) + 1
+        if most < 0:
+            return fitting, True
+        fitting.append(text)
+    return fitting, False
 
 
 def _object(schema: Json | None) -> dict[str, Any]:
@@ -217,13 +365,27 @@ def _object(schema: Json | None) -> dict[str, Any]:
     return cast("dict[str, Any]", document) if isinstance(document, dict) else {}
 
 
+def _branches(part: Mapping[str, Any], key: str, root: Mapping[str, Any], most: int) -> list[Mapping[str, Any]]:
+    found = part.get(key)
+    branches = cast("list[object]", found)[:most] if isinstance(found, list) else []
+    return [_resolved(branch, root) for branch in branches]
+
+
 def _resolved(part: object, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a part of a schema, following one reference inside the document."""
+    """Return a part of a schema, following references inside the document; what stands beside one is kept."""
     found = cast("dict[str, Any]", part) if isinstance(part, dict) else {}
-    reference = found.get("$ref")
-    if not isinstance(reference, str) or not reference.startswith("#/"):
-        return found
-    at: Any = root
-    for step in reference[2:].split("/"):
-        at = cast("dict[str, Any]", at).get(step) if isinstance(at, dict) else None
-    return cast("dict[str, Any]", at) if isinstance(at, dict) else found
+    for _ in range(_MOST_STEPS):
+        reference = found.get("$ref")
+        if not isinstance(reference, str):
+            break
+        beside = {key: value for key, value in found.items() if key != "$ref"}
+        found = {**_pointed(reference, root), **beside}
+    return found
+
+
+def _pointed(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    at: Any = root if reference == "#" or reference.startswith("#/") else None
+    for step in unquote(reference[2:]).split("/") if len(reference) > 1 else ():
+        key = step.replace("~1", "/").replace("~0", "~")
+        at = cast("dict[str, Any]", at).get(key) if isinstance(at, dict) else None
+    return cast("dict[str, Any]", at) if isinstance(at, dict) else {}

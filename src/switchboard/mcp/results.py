@@ -26,12 +26,16 @@ def from_outcome(outcome: Outcome) -> dict[str, Any]:
 
 def from_error(error: SwitchboardError) -> dict[str, Any]:
     """Return why something was refused, with everything that helps to do it right."""
-    said: dict[str, Any] = {"code": error.code, "message": error.message}
-    said |= {_camel(name): value for name, value in error.details.items()}
+    said = {"code": error.code, "message": error.message, **details_of(error)}
     text = f"{error.code}: {error.message}"
     if isinstance(error, InvalidParams):
         text += f"\nThe arguments have to fit this schema: {msgspec.json.encode(error.details['schema']).decode()}"
     return {"content": [{"type": "text", "text": text}], "structuredContent": said, "isError": True}
+
+
+def details_of(error: SwitchboardError) -> dict[str, Any]:
+    """Return the facts of a refusal in the spelling of the wire."""
+    return {_camel(name): value for name, value in error.details.items()}
 
 
 def from_text(text: str, **data: object) -> dict[str, Any]:

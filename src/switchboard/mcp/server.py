@@ -26,10 +26,12 @@ from switchboard.catalog.names import (
     guide_name,
     readings,
 )
+from switchboard.catalog.text import clean, nearest
 from switchboard.mcp import results
 from switchboard.mcp.greeting import SERVER_INFO, Greeting
 from switchboard.mcp.guide import AAI, PORTABLE, Spelling, guide, line
 from switchboard.mcp.protocol import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     RESOURCE_NOT_FOUND,
     SUBSCRIPTION,
@@ -44,8 +46,11 @@ PAGE = 1000
 """Entries of a list before it is cut: some clients never ask for a second page."""
 LIST_TTL_MS = 10_000
 READ_TTL_MS = 60_000
+_MOST_LISTS = 64
 _PATIENCE_S = 1.0
 """How long a list waits for the first scan; after that it says what is known, and a change is told."""
+_MOST_WAITING = 100
+"""How many lists wait so: all of them are made in the same moment, and a thousand long ones are 200 MB."""
 _CAREFUL = (
     "anthropic",
     "claude",
@@ -66,6 +71,16 @@ _CAREFUL = (
 )
 """Parts of the names of clients whose models refuse `:` and `.` in the names of tools."""
 _EMPTY: dict[str, Any] = {"type": "object", "properties": {}}
+_WEB_APP = {
+    "uriTemplate": "https://{host}",
+    "name": "Web app",
+    "description": "The descriptor that a web site publishes at /.well-known/aai.json",
+    "mimeType": "application/aai+json",
+}
+
+
+_Entries = Callable[[list[App], int, Spelling], tuple[dict[str, Any], int]]
+"""Makes the page of a list that begins with this app; also returns with which app the next page begins."""
 
 
 class _List(Struct):
@@ -112,6 +127,8 @@ class Server:
         self._lists: dict[tuple[object, ...], Raw] = {}
         self._listening: set[Queue[bool]] = set()
         self._given: set[str] = set()
+        self._waited = 0
+        self._loading = True
         collection.listen(self._changed)
 
     def methods(self) -> dict[str, Method]:
@@ -121,7 +138,7 @@ class Server:
             "tools/call": self._call,
             "resources/list": self._listing(self._resources),
             "resources/read": self._read,
-            "resources/templates/list": self._listing(_templates),
+            "resources/templates/list": self._templates,
             "subscriptions/listen": self._listen,
         }
 
@@ -135,12 +152,13 @@ class Server:
         for queue in self._listening:
             queue.put_nowait(False)
 
-    def _listing(self, entries: Callable[[list[App], Spelling], dict[str, Any]]) -> Method:
+    def _listing(self, entries: _Entries) -> Method:
         """Return the method of one kind of list, which waits a little for the first scan."""
 
         def method(exchange: Exchange) -> Any:
-            if self._collection.is_complete:
+            if self._collection.is_complete or self._waited >= _MOST_WAITING:
                 return self._listed(exchange, entries)
+            self._waited += 1
             return wait(exchange)
 
         async def wait(exchange: Exchange) -> Result:
@@ -149,19 +167,19 @@ class Server:
 
         return method
 
-    def _listed(self, exchange: Exchange, entries: Callable[[list[App], Spelling], dict[str, Any]]) -> Raw:
+    def _listed(self, exchange: Exchange, entries: _Entries) -> Raw:
         start = _start(exchange.read(_List).cursor)
         self._given.add(exchange.method.partition("/")[0])
         spelling = self._spelling(exchange)
         snapshot = self._collection.current()
         key = (snapshot.version, entries.__name__, start, spelling.portable, exchange.modern)
         if key not in self._lists:
-            if any(kept[0] != snapshot.version for kept in self._lists):
+            if len(self._lists) >= _MOST_LISTS or any(kept[0] != snapshot.version for kept in self._lists):
                 self._lists.clear()
             apps = [snapshot.apps[app_id] for app_id in sorted(snapshot.apps)]
-            result = entries(apps[start : start + PAGE], spelling)
-            if start + PAGE < len(apps):
-                result["nextCursor"] = str(start + PAGE)
+            result, following = entries(apps, start, spelling)
+            if following < len(apps):
+                result["nextCursor"] = str(following)
             self._lists[key] = Raw(msgspec.json.encode(self._cacheable(exchange, result, LIST_TTL_MS)))
         return self._lists[key]
 
@@ -179,8 +197,10 @@ class Server:
         name = exchange.caller.name.casefold()
         return PORTABLE if any(part in name for part in _CAREFUL) else AAI
 
-    def _tools(self, apps: list[App], spelling: Spelling) -> dict[str, Any]:
-        return {"tools": [*(self._guide_tool(app, spelling) for app in apps), *_fixed_tools(spelling)]}
+    def _tools(self, apps: list[App], start: int, spelling: Spelling) -> tuple[dict[str, Any], int]:
+        fixed = _fixed_tools(spelling) if start == 0 else []  # on the page that every client reads
+        end = start + PAGE - len(fixed)
+        return {"tools": [*(self._guide_tool(app, spelling) for app in apps[start:end]), *fixed]}, end
 
     def _guide_tool(self, app: App, spelling: Spelling) -> dict[str, Any]:
         named = _named(self._lookup.names().name_of(app.id), guide_name(app.id), spelling)
@@ -191,18 +211,21 @@ class Server:
             "annotations": {"readOnlyHint": True, "openWorldHint": False},
         }
 
-    def _resources(self, apps: list[App], _spelling: Spelling) -> dict[str, Any]:
+    def _resources(self, apps: list[App], start: int, _spelling: Spelling) -> tuple[dict[str, Any], int]:
+        end = start + PAGE
+        return {"resources": [self._resource(app) for app in apps[start:end]]}, end
+
+    def _resource(self, app: App) -> dict[str, Any]:
         return {
-            "resources": [
-                {
-                    "uri": guide_name(app.id),
-                    "name": best(app.names, self._locale),
-                    "description": app.description,
-                    "mimeType": "application/aai+json",
-                }
-                for app in apps
-            ]
+            "uri": guide_name(app.id),
+            "name": clean(best(app.names, self._locale)),
+            "description": clean(app.description),
+            "mimeType": "application/aai+json",
         }
+
+    def _templates(self, exchange: Exchange) -> Result:
+        exchange.read(_List)
+        return self._cacheable(exchange, {"resourceTemplates": [_WEB_APP]}, READ_TTL_MS)
 
     async def _call(self, exchange: Exchange) -> Result:
         call = exchange.read(_Call)
@@ -218,7 +241,7 @@ class Server:
         if name in (EXECUTE, PORTABLE_EXECUTE):
             app, tool = _text(arguments, "app", name), _text(arguments, "tool", name)
             return await self._run(exchange, await self._lookup.app(app), tool, _args(arguments.get("args")))
-        if name.startswith((GUIDE_PREFIX, PORTABLE_PREFIX)):
+        if name.startswith(GUIDE_PREFIX) or (name.startswith(PORTABLE_PREFIX) and ":" not in name):
             return self._guide(exchange, await self._lookup.app(name))
         return await self._called_directly(exchange, name, arguments)
 
@@ -231,7 +254,8 @@ class Server:
             app_id, _, tool = name.rpartition(":")
             if not app_id:
                 spelling = self._spelling(exchange)
-                raise UnknownTool("aai-gateway", name, [spelling.discover, spelling.execute])
+                guides = nearest(name, apps, most=1)
+                raise UnknownTool("aai-gateway", name, [*map(guide_name, guides), spelling.discover, spelling.execute])
             return await self._run(exchange, await self._lookup.app(app_id), tool, arguments)
         exact = next((item for item in meant if apps[item.owner].capability(item.name) is not None), meant[0])
         return await self._run(exchange, Found(apps[exact.owner], exact.owner), exact.name, arguments)
@@ -247,13 +271,11 @@ class Server:
     async def _read(self, exchange: Exchange) -> Result:
         uri = exchange.read(_Read).uri
         try:
-            found = await self._lookup.app(uri)
+            raw = await self._collection.published((await self._lookup.app(uri)).app)
         except SwitchboardError as error:
-            missing = isinstance(error, UnknownApp) and not exchange.modern
-            code = RESOURCE_NOT_FOUND if missing else INVALID_PARAMS
-            raise Fault(code, error.message, {"uri": uri, "code": error.code, **error.details}) from error
-        text = found.app.raw.decode("utf-8-sig", errors="replace")
-        contents = [{"uri": uri, "mimeType": "application/json", "text": text}]
+            data = {"uri": uri, "code": error.code, **results.details_of(error)}
+            raise Fault(_fault(error, exchange), error.message, data) from error
+        contents = [{"uri": uri, "mimeType": "application/json", "text": raw.decode("utf-8-sig", errors="replace")}]
         return self._cacheable(exchange, {"contents": contents}, READ_TTL_MS)
 
     async def _listen(self, exchange: Exchange) -> Result:
@@ -274,8 +296,19 @@ class Server:
         return identity
 
     def _changed(self) -> None:
+        """Tell whoever listens; the first scan only completes what nobody has seen, unless a list went out before."""
+        was_loading, self._loading = self._loading, not self._collection.is_complete
+        if was_loading and not self._given:
+            return
         for queue in self._listening:
             queue.put_nowait(True)
+
+
+def _fault(error: SwitchboardError, exchange: Exchange) -> int:
+    """Return the code of a resource that cannot be read; only an older client is told apart that there is none."""
+    if isinstance(error, UnknownApp):
+        return INVALID_PARAMS if exchange.modern else RESOURCE_NOT_FOUND
+    return INVALID_PARAMS if isinstance(error, InvalidRequest) else INTERNAL_ERROR
 
 
 def _start(cursor: str | None) -> int:
@@ -320,16 +353,6 @@ def _fixed_tools(spelling: Spelling) -> list[dict[str, Any]]:
     ]
 
 
-def _templates(_apps: list[App], _spelling: Spelling) -> dict[str, Any]:
-    template = {
-        "uriTemplate": "https://{host}",
-        "name": "Web app",
-        "description": "The descriptor that a web site publishes at /.well-known/aai.json",
-        "mimeType": "application/aai+json",
-    }
-    return {"resourceTemplates": [template]}
-
-
 def _text(arguments: Mapping[str, Any], key: str, tool: str) -> str:
     value = arguments.get(key)
     if not isinstance(value, str) or not value.strip():
@@ -342,7 +365,7 @@ def _args(value: object) -> dict[str, Any]:
     if isinstance(value, str):
         try:
             value = msgspec.json.decode(value) if value.strip() else None
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise InvalidRequest(f"args is a text that is not JSON: {error}.", parameter="args") from error
     if value is None:
         return {}

@@ -3,13 +3,17 @@
 `aai.json` is what was published, byte for byte; `aai.json.meta` says when and from where (seed 002, "Cache Metadata
 Format"), and with which ETag. A copy without its note, or with a broken one, is no copy. Writing replaces whole files,
 so nobody ever reads half of one.
+
+Notes are files that anybody may have written: nothing in one is trusted further than to be asked about again.
 """
 
 import os
 import re
 from contextlib import suppress
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from pathlib import Path
+from threading import get_ident
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,6 +21,7 @@ from msgspec import Struct
 
 from switchboard.catalog.bindings import Http, McpHttp, Skill
 from switchboard.catalog.errors import InvalidDescriptor
+from switchboard.catalog.findings import Problem
 from switchboard.catalog.model import App, Platform
 from switchboard.descriptors import aai
 from switchboard.descriptors.document import LARGEST
@@ -28,7 +33,8 @@ _META = ".meta"
 _LARGEST_META = 16 * 1024
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _FORBIDDEN = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
-_PORTS = {"https": 443}
+_SENDABLE = re.compile(r"[\x20-\x7e]{1,1000}")
+_PORTS = {"https": 443, "http": 80}
 
 
 class Meta(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -41,6 +47,11 @@ class Meta(Struct, frozen=True, kw_only=True, omit_defaults=True):
     registry: str | None = None
     """Which registry it came through, where it did."""
 
+    @property
+    def validator(self) -> str | None:
+        """The ETag, where it can be sent back: a site may have given one that no request can carry."""
+        return self.etag if self.etag and _SENDABLE.fullmatch(self.etag) else None
+
     def age_s(self, now: float) -> float:
         """Return for how long the copy has been here; forever where nobody can tell."""
         try:
@@ -51,8 +62,8 @@ class Meta(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return age if age >= 0 else float("inf")  # from the future: a clock was wrong
 
     def is_fresh(self, now: float) -> bool:
-        """Tell whether nobody need be asked yet."""
-        return self.age_s(now) < self.ttl_seconds
+        """Tell whether nobody need be asked yet; no note can say that for longer than a day."""
+        return self.age_s(now) < min(self.ttl_seconds, TTL_S)
 
 
 class Copy(Struct, frozen=True):
@@ -65,7 +76,8 @@ class Copy(Struct, frozen=True):
 def note(now: float, source_url: str, etag: str | None = None, registry: str | None = None) -> Meta:
     """Return the note for a copy that was fetched now."""
     at = datetime.fromtimestamp(int(now), UTC).isoformat().replace("+00:00", "Z")
-    return Meta(fetched_at=at, ttl_seconds=TTL_S, source_url=source_url, etag=etag, registry=registry)
+    kept = etag if etag and _SENDABLE.fullmatch(etag) else None
+    return Meta(fetched_at=at, ttl_seconds=TTL_S, source_url=source_url, etag=kept, registry=registry)
 
 
 def read(folder: Path) -> Copy | None:
@@ -83,7 +95,7 @@ def read_meta(folder: Path) -> Meta | None:
     try:
         text, _ = read_regular(folder / (NAME + _META), _LARGEST_META)
         return msgspec.json.decode(text, type=Meta)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
@@ -96,6 +108,25 @@ def write(folder: Path, copy: Copy) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _replace(folder / NAME, copy.raw)
     write_meta(folder, copy.meta)
+
+
+def place(folder: Path, copy: Copy) -> bool:
+    """Put a copy where nothing is yet, whole and at once; False where something is, also if it came meanwhile.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    unfinished = _unfinished(folder)
+    try:
+        write(unfinished, copy)
+        unfinished.rename(folder)  # which no system does onto a folder that holds something
+    except OSError:
+        with suppress(OSError):
+            remove(unfinished)
+        if folder.is_dir() and any(folder.iterdir()):
+            return False
+        raise
+    return True
 
 
 def write_meta(folder: Path, meta: Meta) -> None:
@@ -124,41 +155,85 @@ def safe_folder(parent: Path, name: str) -> Path | None:
 
 
 def host_folder(parent: Path, origin: str) -> Path | None:
-    """Return the folder for a site: its host, and its port where that is not the usual one."""
-    parts = urlsplit(origin)
-    host = (parts.hostname or "").replace(":", "-").replace("%", "-").strip("-")
-    with suppress(UnicodeError):
-        host = host.encode("idna").decode()
-    port = parts.port or {"http": 80}.get(parts.scheme)
-    usual = port is None or port == _PORTS.get(parts.scheme)
-    return safe_folder(parent, host if usual else f"{host}_{port}")
+    """Return the folder for a site: its host, and its port where that is not the one of https.
+
+    None where there can be none, because no folder may have such a name.
+    """
+    try:
+        parts = urlsplit(origin)
+        port = parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return None
+    host = _file_name(parts.hostname or "")
+    return safe_folder(parent, host if port == _PORTS["https"] and parts.scheme == "https" else f"{host}_{port}")
 
 
-def origin_of(url: str) -> str:
-    """Return `scheme://host[:port]` of an address."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}".lower()
+def spelled(url: str) -> str:
+    """Return an address in its one spelling, so that one site has one copy and one origin.
+
+    Raises:
+        RefusedAddress: it is none that could ever be called.
+    """
+    from switchboard.net.guard import Guard  # noqa: PLC0415 - a scan needs no addresses
+
+    return Guard(loopback=True, permitted=lambda _: True).target(url).url
+
+
+def origin_of(url: str) -> str | None:
+    """Return `scheme://host[:port]` of an address that is in its one spelling; None if it is no address."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    return f"{parts.scheme}://{parts.netloc}".lower() if parts.scheme in _PORTS and parts.netloc else None
+
+
+def read_web(raw: bytes, *, system: Platform, origin: str) -> aai.Reading:
+    """Read a descriptor that a stranger sent: a site must not make this machine run programs.
+
+    The first drafts have an entry for each system in one file; there the one for the web is meant.
+    """
+    reading = _on_the_web(aai.read(raw, system=system, origin=origin))
+    if reading.app is None:
+        as_web = _on_the_web(aai.read(raw, system="web", origin=origin))
+        return reading if as_web.app is None else as_web
+    return reading
 
 
 def web_app(raw: bytes, *, system: Platform, origin: str, source: str) -> App:
-    """Read a descriptor that a stranger sent.
+    """Return the app of a descriptor that a stranger sent.
 
     Raises:
-        InvalidDescriptor: it cannot be used, or describes something that is not on the web: a site must not make this
-            machine run programs.
+        InvalidDescriptor: it cannot be used, or describes something that is not on the web.
     """
-    reading = aai.read(raw, system=system, origin=origin)
-    problems = [str(problem) for problem in reading.problems if problem.severity == "error"]
-    if reading.app is not None and not isinstance(reading.app.execution, Http | McpHttp | Skill):
-        kind = reading.app.execution.kind
-        problems.append(f"$.execution.type: {kind} runs on this machine, which a web site cannot ask for; use http")
-    if reading.app is None or problems:
+    reading = read_web(raw, system=system, origin=origin)
+    if reading.app is None:
+        problems = [str(problem) for problem in reading.problems if problem.severity == "error"]
         raise InvalidDescriptor(f"The descriptor at {source} cannot be used: {problems[0]}.", problems=problems)
     return reading.app
 
 
+def _on_the_web(reading: aai.Reading) -> aai.Reading:
+    execution = reading.app.execution if reading.app is not None else None
+    match execution:
+        case None | Http() | McpHttp() | Skill(path=None):
+            return reading
+        case _:
+            message = f"{execution.kind} runs on this machine, which a web site cannot ask for; use http"
+            problem = Problem("error", "value", "$.execution.type", message)
+            return aai.Reading(None, (*reading.problems, problem))
+
+
+def _file_name(host: str) -> str:
+    """Return a host as part of a file name, where `:` means something else on some systems."""
+    try:
+        return ip_address(host).exploded.replace(":", "-")
+    except ValueError:
+        return host
+
+
 def _replace(path: Path, content: bytes) -> None:
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished = _unfinished(path)
     try:
         unfinished.write_bytes(content)
         unfinished.replace(path)
@@ -166,3 +241,8 @@ def _replace(path: Path, content: bytes) -> None:
         with suppress(OSError):
             unfinished.unlink()
         raise
+
+
+def _unfinished(path: Path) -> Path:
+    """Return a name beside a path that nobody else uses now."""
+    return path.with_name(f".{path.name}.{os.getpid()}.{get_ident()}")

@@ -6,8 +6,11 @@ sensible size, and no folder is walked deeper than its layout says. Knows nothin
 
 import re
 from collections.abc import Iterable, Iterator
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, final
+
+from msgspec.structs import replace
 
 from switchboard.actions.ports import Source
 from switchboard.catalog.findings import Finding, Problem
@@ -27,7 +30,8 @@ _LARGEST_ENTRY = 64 * 1024
 class Desktop(Source):
     """Every descriptor in the given places, in their order; the same file is reported once.
 
-    What a file said is remembered with its bytes, so that looking again costs little where little changed.
+    What a file said is remembered with a digest of its bytes, so that looking again costs little where little changed;
+    the bytes themselves stay in the file.
     """
 
     def __init__(self, places: Iterable[Place], system: Platform) -> None:
@@ -41,14 +45,27 @@ class Desktop(Source):
 
         return await to_thread(self.scan)
 
+    async def published(self, app: App) -> bytes | None:
+        """Return the file of an app that this source has found, as it is now."""
+        from asyncio import to_thread  # noqa: PLC0415 - as above
+
+        path = next((path for path, known in self._known.items() if known.finding.app is app), None)
+        if path is None:
+            return None
+        try:
+            raw, _ = await to_thread(read_regular, path, LARGEST)
+        except OSError:
+            return None
+        return raw
+
     def scan(self) -> tuple[Finding, ...]:
         """Look into every place now."""
-        seen: set[tuple[int, int]] = set()
-        found = tuple(finding for place in self._places for finding in self._in_place(place, seen))
-        self._known = {path: known for path, known in self._known.items() if known.finding in found}
+        look = _Look(seen=set(), known={})
+        found = tuple(finding for place in self._places for finding in self._in_place(place, look))
+        self._known = look.known
         return found
 
-    def _in_place(self, place: Place, seen: set[tuple[int, int]]) -> Iterator[Finding]:
+    def _in_place(self, place: Place, look: "_Look") -> Iterator[Finding]:
         try:
             candidates = _candidates(place)
         except OSError as error:
@@ -56,11 +73,11 @@ class Desktop(Source):
                 yield _unreadable(place, place.path, error)
             return
         for candidate in candidates:
-            finding = self._at(place, candidate, seen)
+            finding = self._at(place, candidate, look)
             if finding is not None:
                 yield finding
 
-    def _at(self, place: Place, candidate: "_Candidate", seen: set[tuple[int, int]]) -> Finding | None:
+    def _at(self, place: Place, candidate: "_Candidate", look: "_Look") -> Finding | None:
         path = candidate.path
         if candidate.complaint:
             return _broken(place, path, candidate.complaint)
@@ -72,19 +89,26 @@ class Desktop(Source):
             return _unreadable(place, path, error) if promised else None
         except OSError as error:
             return _unreadable(place, path, error)
-        if identity in seen:
+        if identity in look.seen:
             return None
-        seen.add(identity)
-        origin = _origin(place, path)
+        look.seen.add(identity)
+        site = _site(path) if place.holds_copies else None
         known = self._known.get(path)
-        if known is None or known.raw != raw or known.origin != origin:
-            known = self._known[path] = _Known(raw, origin, self._read(place, candidate, raw, origin))
+        digest = blake2b(raw, digest_size=16).digest()
+        if known is None or (known.digest, known.site, known.finding.source) != (digest, site, place.label):
+            known = _Known(digest, site, self._read(place, candidate, raw, site))
+        look.known[path] = known
         return known.finding
 
-    def _read(self, place: Place, candidate: "_Candidate", raw: bytes, origin: str) -> Finding:
-        reading = aai.read(raw, system=self._system, folder=candidate.folder, origin=origin)
+    def _read(self, place: Place, candidate: "_Candidate", raw: bytes, site: str | None) -> Finding:
+        if site is None:
+            origin = candidate.path.as_uri()
+            reading = aai.read(raw, system=self._system, folder=candidate.folder, origin=origin)
+        else:
+            reading = copies.read_web(raw, system=self._system, origin=site)
         problems = (*reading.problems, *self._foreign(reading.app))
-        return Finding(source=place.label, location=shown(candidate.path), app=reading.app, problems=problems)
+        app = None if reading.app is None else replace(reading.app, raw=b"")
+        return Finding(source=place.label, location=shown(candidate.path), app=app, problems=problems)
 
     def _foreign(self, app: App | None) -> Iterator[Problem]:
         if app is not None and app.platform not in (self._system, "web"):
@@ -93,11 +117,18 @@ class Desktop(Source):
 
 
 class _Known(NamedTuple):
-    """What a file said, and the bytes and origin it said it with."""
+    """What a file said, a digest of the bytes it said it with, and the site they came from if they did."""
 
-    raw: bytes
-    origin: str
+    digest: bytes
+    site: str | None
     finding: Finding
+
+
+class _Look(NamedTuple):
+    """What one scan has seen so far: files by their identity, and what each path said."""
+
+    seen: set[tuple[int, int]]
+    known: dict[Path, _Known]
 
 
 class _Candidate(NamedTuple):
@@ -108,10 +139,10 @@ class _Candidate(NamedTuple):
     complaint: str = ""
 
 
-def _origin(place: Place, path: Path) -> str:
-    """Return who an app comes from: the site a copy was fetched from, else the file itself."""
-    meta = copies.read_meta(path.parent) if place.holds_copies else None
-    return path.as_uri() if meta is None else copies.origin_of(meta.source_url)
+def _site(path: Path) -> str | None:
+    """Return the site a copy was fetched from; None where a person has put the file there."""
+    meta = copies.read_meta(path.parent)
+    return None if meta is None else copies.origin_of(meta.source_url)
 
 
 def _candidates(place: Place) -> list[_Candidate]:
@@ -119,7 +150,7 @@ def _candidates(place: Place) -> list[_Candidate]:
     folder = place.path
     if place.shape == "file":
         return [_Candidate(folder, folder.parent.name)]
-    names = sorted({entry.name for entry in folder.iterdir()} - place.skip)
+    names = sorted(entry.name for entry in folder.iterdir() if place.holds(entry.name))
     match place.shape:
         case "apps":
             return [_Candidate(folder / name / _NAME, name) for name in names]

@@ -30,6 +30,10 @@ class Place(Struct, frozen=True):
     holds_copies: bool = False
     """Whether descriptors here came over the network, with a note of where from beside them."""
 
+    def holds(self, name: str) -> bool:
+        """Tell whether something of that name in this place can be an app; copies that are being made are none."""
+        return name not in self.skip and not (self.holds_copies and name.startswith("."))
+
 
 class Surroundings(Struct, frozen=True, kw_only=True):
     """What a scan depends on: the system, the person's folders, the environment."""

@@ -5,8 +5,10 @@ exist is noticed by its nearest parent that does; only the folders of the layout
 them. What exactly changed is not said: whoever is told looks again, and a look costs little where little changed.
 """
 
+import os
 from asyncio import Event, get_running_loop, sleep, to_thread
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
@@ -22,7 +24,11 @@ _STEP_MS = 300
 
 
 async def watch(places: Iterable[Place], changed: Callable[[], Awaitable[None]]) -> None:
-    """Call `changed` once as soon as watching has begun, and after every change from then on, for ever."""
+    """Call `changed` once as soon as watching has begun, and after every change from then on, for ever.
+
+    After each change everything is watched anew: a folder that was deleted and made again has the same name, and often
+    the same number too, and nobody watches it any more.
+    """
     wanted = tuple(places)
     while True:
         watched = await to_thread(folders, wanted)
@@ -32,10 +38,12 @@ async def watch(places: Iterable[Place], changed: Callable[[], Awaitable[None]])
             await sleep(_RETRY_S)
             continue
         async with watcher:
+            if await to_thread(folders, wanted) != watched:  # one came while we looked
+                continue
             await changed()  # what happened before anybody watched
-            while await to_thread(folders, wanted) == watched:
-                await watcher.news()
-                await changed()
+            await watcher.news()
+        if watcher.failed:
+            await sleep(_RETRY_S)
 
 
 def folders(places: Iterable[Place]) -> tuple[Path, ...]:
@@ -43,21 +51,30 @@ def folders(places: Iterable[Place]) -> tuple[Path, ...]:
     found: dict[Path, None] = {}
     for place in places:
         base = place.path.parent if place.shape == "file" else place.path
-        existing = next((folder for folder in (base, *base.parents) if folder.is_dir()), None)
+        existing = _nearest(base, *base.parents)
         if existing is not None:
             found[existing] = None
-        if place.shape in ("apps", "bundles") and base.is_dir():
+        if place.shape in ("apps", "bundles") and existing == base:
             found.update(dict.fromkeys(_inner(place)))
     return tuple(found)
 
 
-def _inner(place: Place) -> Iterable[Path]:
-    inside = Path("Contents", "Resources") if place.shape == "bundles" else Path()
+def _inner(place: Place) -> Iterator[Path]:
+    """Yield the folder of each app; in one that is just being installed, as much of the way as there is."""
+    inside = ("Contents/Resources", "Contents") if place.shape == "bundles" else ()
     try:
-        children = sorted(child for child in place.path.iterdir() if child.name not in place.skip)
+        children = sorted(child for child in place.path.iterdir() if place.holds(child.name))
     except OSError:
         return
-    yield from (child / inside for child in children if (child / inside).is_dir())
+    for child in children:
+        folder = _nearest(*(child / way for way in inside), child)
+        if folder is not None:
+            yield folder
+
+
+def _nearest(*ways: Path) -> Path | None:
+    """Return the first that is a folder; what may not be looked at is none, which `Path.is_dir` does not say."""
+    return next((folder for folder in ways if os.path.isdir(folder)), None)  # noqa: PTH112
 
 
 class _Watcher:
@@ -75,6 +92,8 @@ class _Watcher:
         self._loop = get_running_loop()
         self._news = Event()
         self._stop = Flag()
+        self.failed = False
+        """Whether the watching itself came to an end."""
 
     async def __aenter__(self) -> Self:
         Thread(target=self._listen, daemon=True).start()
@@ -84,12 +103,16 @@ class _Watcher:
         self._stop.set()
 
     async def news(self) -> None:
-        """Wait until something has changed since this was last asked."""
+        """Wait until something has changed."""
         await self._news.wait()
-        self._news.clear()
 
     def _listen(self) -> None:
-        with self._engine:
-            while not self._stop.is_set():
-                if isinstance(self._engine.watch(_TOGETHER_MS, _STEP_MS, 0, self._stop), set):
-                    self._loop.call_soon_threadsafe(self._news.set)
+        try:
+            with self._engine:
+                while not isinstance(self._engine.watch(_TOGETHER_MS, _STEP_MS, 0, self._stop), set):
+                    if self._stop.is_set():
+                        return
+        except (OSError, RuntimeError):
+            self.failed = True
+        with suppress(RuntimeError):  # the loop is closed: nobody wants to know
+            self._loop.call_soon_threadsafe(self._news.set)

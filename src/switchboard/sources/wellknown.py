@@ -1,11 +1,12 @@
 """Descriptors that web sites publish at `/.well-known/aai.json`, fetched when asked for and kept for a day.
 
 A copy is asked about again after its time, by its ETag where it has one. When the site does not answer, an old copy is
-better than none, and says that it is old.
+better than none, and says that it is old. That nothing can be kept is never a reason to fail.
 """
 
 from asyncio import Lock, to_thread
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
@@ -13,7 +14,6 @@ from switchboard.actions.ports import Clock, Web, WebApp
 from switchboard.catalog.errors import (
     CallTimeout,
     InvalidDescriptor,
-    RefusedAddress,
     ServiceUnavailable,
     UnknownApp,
     UnknownHost,
@@ -36,30 +36,36 @@ class WellKnown(Web):
     The client is made when the first site is asked: what is remembered costs no network, and no import of it.
     """
 
-    def __init__(self, folder: Path, fetch: "Callable[[], Fetch]", clock: Clock, system: Platform) -> None:
+    def __init__(
+        self, folder: Path, fetch: "Callable[[], Fetch]", clock: Clock, system: Platform, *, patience_s: float = 10.0
+    ) -> None:
         self._folder = folder
         self._fetch = fetch
         self._clock = clock
         self._system: Platform = system
+        self._patience_s = patience_s
         self._locks: dict[str, Lock] = {}
         self._read: dict[str, tuple[bytes, App]] = {}
+        self._unwritten: dict[str, Copy] = {}
+        """What no folder could take, by site."""
 
     async def at(self, origin: str) -> WebApp:
         """Return the app of a site, from its copy while that is fresh."""
-        async with self._locks.setdefault(origin, Lock()):
-            folder = copies.host_folder(self._folder, origin)
-            if folder is None:
-                raise RefusedAddress(origin, "that is not the name of a host")
-            copy = await to_thread(_copy_of, folder, origin + _PATH)
-            if copy is not None and copy.meta.is_fresh(self._clock.now()):
-                return WebApp(app=self._app(copy.raw, origin), origin=origin)
-            return await self._ask(origin, folder, copy)
+        site = copies.spelled(origin + _PATH).removesuffix(_PATH)
+        async with self._locks.setdefault(site, Lock()):
+            copy = await to_thread(self._copy_of, site)
+            # A site on this machine is being worked on: its author wants to see the last change, not yesterday's.
+            if copy is not None and copy.meta.is_fresh(self._clock.now()) and not site.startswith("http:"):
+                return WebApp(app=self._app(copy.raw, site), origin=site)
+            return await self._ask(site, copy)
 
     async def remembered(self) -> Sequence[WebApp]:
-        """Return every site's app that is in the folder."""
-        return [found for found in await to_thread(self._look) if found is not None]
+        """Return every site's app that is in the folder, or could not be put there."""
+        kept = await to_thread(self._look)
+        others = list(self._unwritten.items())
+        return [*kept, *(WebApp(app=self._app(copy.raw, site), origin=site) for site, copy in others)]
 
-    async def _ask(self, origin: str, folder: Path, copy: Copy | None) -> WebApp:
+    async def _ask(self, origin: str, copy: Copy | None) -> WebApp:
         try:
             answer = await self._get(origin, copy)
         except UnknownHost as error:
@@ -70,29 +76,32 @@ class WellKnown(Web):
             if copy is None:
                 raise
             return self._old(origin, copy, error.message)
-        return await self._understood(origin, folder, copy, answer)
+        return await self._understood(origin, copy, answer)
 
     async def _get(self, origin: str, copy: Copy | None) -> "Answer":
+        from switchboard.net.fetch import Limits  # noqa: PLC0415 - see above
+
         headers = [("Accept", "application/json, application/aai+json")]
-        if copy is not None and copy.meta.etag:
-            headers.append(("If-None-Match", copy.meta.etag))
-        answer = await self._fetch().send("GET", origin + _PATH, headers=headers)
+        if copy is not None and copy.meta.validator:
+            headers.append(("If-None-Match", copy.meta.validator))
+        limits = Limits(seconds=self._patience_s)
+        answer = await self._fetch().send("GET", origin + _PATH, headers=headers, limits=limits)
         if answer.status == _MANY or answer.status >= _FAILING:
             raise ServiceUnavailable(f"{origin} answers {answer.status}.", origin=origin, status=answer.status)
         return answer
 
-    async def _understood(self, origin: str, folder: Path, copy: Copy | None, answer: "Answer") -> WebApp:
+    async def _understood(self, origin: str, copy: Copy | None, answer: "Answer") -> WebApp:
         url = origin + _PATH
         if answer.status == _NOT_MODIFIED and copy is not None:
             meta = copies.note(self._clock.now(), url, answer.header("etag") or copy.meta.etag)
-            await to_thread(copies.write_meta, folder, meta)
+            await to_thread(self._keep, origin, Copy(copy.raw, meta))
             return WebApp(app=self._app(copy.raw, origin), origin=origin)
         if answer.status != _OK or _is_page(answer):
-            await to_thread(copies.remove, folder)
+            await to_thread(self._forget, origin)
             raise UnknownApp(origin, because=f"it publishes no descriptor at {_PATH}")
         app = self._app(answer.body, origin)
         meta = copies.note(self._clock.now(), url, answer.header("etag"))
-        await to_thread(copies.write, folder, Copy(answer.body, meta))
+        await to_thread(self._keep, origin, Copy(answer.body, meta))
         return WebApp(app=app, origin=origin)
 
     def _old(self, origin: str, copy: Copy, why: str) -> WebApp:
@@ -107,30 +116,48 @@ class WellKnown(Web):
             known = self._read[origin] = (raw, app)
         return known[1]
 
-    def _look(self) -> list[WebApp | None]:
+    def _copy_of(self, origin: str) -> Copy | None:
+        """Return what is kept of this very site, if it can be used."""
+        folder = copies.host_folder(self._folder, origin)
+        copy = self._unwritten.get(origin) or (None if folder is None else copies.read(folder))
+        if copy is None or copy.meta.source_url != origin + _PATH:
+            return None
+        try:
+            self._app(copy.raw, origin)
+        except InvalidDescriptor:  # damaged, written by an older version, or by hand
+            return None
+        return copy
+
+    def _keep(self, origin: str, copy: Copy) -> None:
+        folder = copies.host_folder(self._folder, origin)
+        if folder is not None:
+            with suppress(OSError):
+                copies.write(folder, copy)
+                self._unwritten.pop(origin, None)
+                return
+        self._unwritten[origin] = copy
+
+    def _forget(self, origin: str) -> None:
+        folder = copies.host_folder(self._folder, origin)
+        self._unwritten.pop(origin, None)
+        if folder is not None:
+            with suppress(OSError):
+                copies.remove(folder)
+
+    def _look(self) -> list[WebApp]:
         try:
             folders = sorted(self._folder.iterdir())
         except OSError:
             return []
-        return [self._remembered_in(folder) for folder in folders]
+        return [found for folder in folders if (found := self._remembered_in(folder)) is not None]
 
     def _remembered_in(self, folder: Path) -> WebApp | None:
-        copy = copies.read(folder)
-        if copy is None:
+        meta = copies.read_meta(folder)
+        origin = None if meta is None else copies.origin_of(meta.source_url)
+        if origin is None or origin in self._unwritten or copies.host_folder(self._folder, origin) != folder:
             return None
-        origin = copies.origin_of(copy.meta.source_url)
-        if copies.host_folder(self._folder, origin) != folder:
-            return None
-        try:
-            return WebApp(app=self._app(copy.raw, origin), origin=origin)
-        except InvalidDescriptor:  # written by an older version, or by hand; asking for it says what is wrong
-            return None
-
-
-def _copy_of(folder: Path, url: str) -> Copy | None:
-    """Return the copy in a folder if it is of this very address."""
-    copy = copies.read(folder)
-    return copy if copy is not None and copy.meta.source_url == url else None
+        copy = self._copy_of(origin)
+        return None if copy is None else WebApp(app=self._app(copy.raw, origin), origin=origin)
 
 
 def _is_page(answer: "Answer") -> bool:

@@ -1,0 +1,236 @@
+"""The documents of the gateway are true: a reader follows them in a checkout, and sees what they show.
+
+In a document, `/path/to/` is that checkout. The console example marked `site` runs in another terminal meanwhile.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.clients.clients import MODULES, NODE
+from tests.docs.documents import ROOT, Block, blocks, commands, steady, steady_json
+from tests.gateways import GATEWAY, environment_of
+
+from switchboard.catalog.errors import CODES
+from switchboard.descriptors.document import LARGEST
+from switchboard.mcp.greeting import LEGACY, MODERN
+from switchboard.mcp.server import PAGE
+from switchboard.mcp.stdio import LONGEST
+from switchboard.net.fetch import Limits
+
+README = ROOT / "README.md"
+REFERENCE = ROOT / "docs/gateway.md"
+REALPATH = "realpath .venv/bin/aai-gateway"
+BETWEEN = "\x1e"
+"""Printed between the outputs of two commands: the ASCII character for this purpose."""
+
+
+class Checkout:
+    """A reader's copy of the repository, and their terminal in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "checkout"
+        self.folder.mkdir()
+        (self.folder / ".venv").symlink_to(sys.prefix)
+        (self.folder / "examples").symlink_to(ROOT / "examples")
+        self.environment = environment_of(folder)
+        del self.environment["AAI_HOME"], self.environment["PYTHONPATH"]
+
+    def type(self, *lines: str) -> list[str]:
+        """Type commands into one terminal and return what each of them prints."""
+        script = "".join(f"{line}\nprintf '{BETWEEN}'\n" for line in lines)
+        done = subprocess.run(  # noqa: S603 - our own documents
+            ["bash", "-e", "-o", "pipefail", "-c", script],  # noqa: S607 - wherever bash is
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return [output.replace(f"{self.folder}/", "/path/to/") for output in done.stdout.split(BETWEEN)[:-1]]
+
+    def gateway(self) -> str:
+        """Return the path of the command, in the way the README tells."""
+        (printed,) = self.type(REALPATH)
+        return printed.strip()
+
+    @contextmanager
+    def site(self, typed: str) -> Generator[int]:
+        """Run the web server of the document, on a free port, for as long as the block lasts."""
+        *before, serve = typed.removesuffix(" 8000").splitlines()
+        self.type(*before)
+        with subprocess.Popen(  # noqa: S603 - our own documents
+            ["bash", "-c", f"exec {serve} 0"],  # noqa: S607 - wherever bash is
+            cwd=self.folder,
+            env={**self.environment, "PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as server:
+            assert server.stdout is not None
+            port = re.search(r"port (\d+)", server.stdout.readline())
+            assert port is not None
+            try:
+                yield int(port[1])
+            finally:
+                server.send_signal(signal.SIGINT)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    """Return a checkout of somebody who has a shell; where CI has none, that is a failure and no excuse."""
+    if shutil.which("bash") is None and not os.environ.get("CI"):
+        pytest.skip("no bash on this machine: the examples in the documents were not run")
+    return Checkout(tmp_path)
+
+
+def section(heading: str) -> str:
+    """Return what stands below one heading of the reference."""
+    text = REFERENCE.read_text(encoding="utf-8")
+    found = re.search(rf"^#+ {heading}\n(.*?)(?=^#+ |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert found is not None, heading
+    return found[1]
+
+
+def first_cells(text: str) -> str:
+    return "\n".join(re.findall(r"^\| (.*?) \|", text, re.MULTILINE))
+
+
+def help_text() -> str:
+    done = subprocess.run([*GATEWAY, "--help"], capture_output=True, encoding="utf-8", check=True)  # noqa: S603 - ours
+    return done.stdout
+
+
+def shown_configuration(document: Path) -> dict[str, Any]:
+    (shown,) = [block for block in blocks(document) if block.language == "json" and "mcpServers" in block.text]
+    return json.loads(shown.text)
+
+
+def of_the_gateway(document: Path) -> list[Block]:
+    """Return the console examples of a document in which somebody uses the gateway."""
+    return [block for block in blocks(document) if block.language == "console" and "aai-gateway" in block.text]
+
+
+def listing(answer: str) -> str:
+    """Return a list of tools as two columns."""
+    tools = json.loads(answer)["result"]["tools"]
+    width = max(len(tool["name"]) for tool in tools)
+    return "\n".join(f"{tool['name']:{width}}  {tool['description']}" for tool in tools)
+
+
+@pytest.mark.parametrize("document", [README, REFERENCE], ids=lambda path: path.stem)
+def test_the_configuration_shown_starts_the_gateway_in_a_client(document: Path, checkout: Checkout) -> None:
+    """Pasted into the file of a client (the inspector), with the path that the README's command prints."""
+    if not MODULES.exists() and not os.environ.get("CI"):
+        pytest.skip("the official MCP clients are not installed; `make setup` does it")
+    configuration = shown_configuration(document)
+    entry = configuration["mcpServers"]["aai-gateway"]
+    assert entry["command"] == "/path/to/.venv/bin/aai-gateway"
+    entry["command"] = checkout.gateway()
+    file = checkout.folder / "client.json"
+    file.write_text(json.dumps(configuration), encoding="utf-8")
+    inspector = MODULES / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+
+    done = subprocess.run(  # noqa: S603 - our own programs
+        [
+            *(str(NODE), str(inspector), "--cli", "--config", str(file), "--server", "aai-gateway"),
+            *("--method", "tools/list", "--format", "json"),
+        ],
+        cwd="/",
+        env=checkout.environment,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    names = [tool["name"] for tool in json.loads(done.stdout)["result"]["tools"]]
+    portable = "portable" in entry.get("args", [])
+    assert names[-2:] == (["web_discover", "aai_exec"] if portable else ["web:discover", "aai:exec"])
+
+
+def test_the_first_steps_of_the_readme_work_as_pasted(checkout: Checkout) -> None:
+    """The path, the three requests and the scan; the list is the one shown, and the call is refused as promised."""
+    typed = [block.text.removeprefix("$ ") for block in of_the_gateway(README)]
+
+    path, answers, scanned = checkout.type(*typed)
+
+    by_id = {json.loads(line)["id"]: line for line in answers.splitlines()}
+    (shown,) = [block.text for block in blocks(README) if block.language == "text"]
+    refusal = json.loads(by_id[3])["result"]
+    assert Path(path.strip()).samefile(GATEWAY[0])
+    assert listing(by_id[1]) == shown.strip()
+    assert "# Notes Operation Guide" in json.loads(by_id[2])["result"]["content"][0]["text"]
+    assert (refusal["isError"], refusal["structuredContent"]["code"]) == (True, "CONSENT_REQUIRED")
+    assert scanned.endswith("descriptors that cannot be used\n")
+
+
+def test_every_example_of_the_reference_does_what_it_shows(checkout: Checkout) -> None:
+    """Typed into one terminal from top to bottom, with the web server of the document beside it."""
+    found = [block for block in blocks(REFERENCE) if "mcpServers" not in block.text]
+    (site,) = [block for block in found if block.marker == "site"]
+    typed = [
+        command for block in found if block.language == "console" and not block.marker for command in commands(block)
+    ]
+
+    with checkout.site("\n".join(command.text for command in commands(site))) as port:
+        lines = [command.text.replace("localhost:8000", f"localhost:{port}") for command in typed]
+        printed = checkout.type(*lines)
+
+    for command, output in zip(typed, printed, strict=True):
+        if command.output:
+            assert steady(output) == steady(command.output), command.text
+    answers = {block.text: steady_json(block.text) for block in found if block.language == "json"}
+    outputs = [steady_json(output) for output in printed if output.startswith("{")]
+    assert {block.language for block in found} == {"console", "json"}
+    assert list(answers.values()) == outputs
+
+
+def test_every_option_stands_in_the_reference() -> None:
+    """The table of options and `--help` have the same ones."""
+    table = first_cells(section("Start").partition("| variable |")[0])
+
+    assert set(re.findall(r"--[a-z][a-z-]*", table)) == set(re.findall(r"--[a-z][a-z-]*", help_text()))
+
+
+def test_every_variable_stands_in_the_reference() -> None:
+    """The table of variables has those of `--help`, and the usual ones of the user's language."""
+    table = first_cells(section("Start").partition("| variable |")[2])
+    named = set(re.findall(r"^  ([A-Z][A-Z_]{3,})", help_text(), re.MULTILINE))
+
+    assert named
+    assert set(re.findall(r"`([A-Z_]+)`", table)) == named | {"LC_ALL", "LC_MESSAGES", "LANG"}
+
+
+def test_every_error_code_stands_in_the_reference() -> None:
+    """The table of errors and the error tree have the same codes, in the same order."""
+    assert re.findall(r"`([A-Z_]+)`", first_cells(section("Errors"))) == list(CODES)
+
+
+def test_every_protocol_version_stands_in_the_reference() -> None:
+    """Older ones first."""
+    shown = re.findall(r"\d{4}-\d\d-\d\d", first_cells(section("Protocol versions")))
+
+    assert shown == [*reversed(LEGACY), *MODERN]
+
+
+def test_the_limits_are_those_of_the_program() -> None:
+    """What the table says in words is what the code says in numbers."""
+    table = section("Limits")
+
+    assert f"| {LONGEST // 1024**2} MiB; a longer one" in table
+    assert f"| {PAGE} entries;" in table
+    assert f"| a descriptor | {LARGEST // 1024**2} MiB |" in table
+    assert f"| {Limits().seconds:g} seconds with all redirects, of which at most {Limits().redirects} |" in table
