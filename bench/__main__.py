@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import catalog, discovery, scan
+from bench import catalog, discovery, gateway, scan
 from bench.figures import Figure, table
 
 SUITES: dict[str, Callable[[], list[Figure]]] = {
     "scan": scan.figures,
     "catalog": catalog.figures,
     "discovery": discovery.figures,
+    "gateway": gateway.figures,
 }
 
 
