@@ -288,6 +288,71 @@ def test_no_site_takes_the_place_of_an_app_that_cannot_be_read(web: Web, tmp_pat
     asyncio.run(story())
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["com.example.mail", "app:com.example.mail", "COM.example.mail", "app_com_example_mail"],
+)
+def test_no_app_takes_the_place_of_one_that_cannot_be_read(web: Web, tmp_path: Path, text: str) -> None:
+    """Neither by its id, nor by one of that letter case or portable name, nor by a name or an alias."""
+
+    async def story() -> None:
+        others = [
+            named("com.example.mail", "Same id"),
+            named("com.Example.mail", "Same letters"),
+            named("com_example_mail", "Same portable name"),
+            named("com.evil.a", "com.example.mail"),
+            named("com.evil.b", "B", aliases=("com.example.mail", "app_com_example_mail")),
+        ]
+        place = broken("/home/ann/.aai/com.example.mail/aai.json")
+        async with asking(web, tmp_path, place, *others) as it:
+            for find in (it.lookup.app, it.lookup.discover):
+                with pytest.raises((InvalidDescriptor, AmbiguousName)):
+                    await find(text)
+
+            portable = it.lookup.names().name_of("com_example_mail")
+            assert (await it.lookup.app(portable)).app.names.primary == "Same portable name"
+
+    asyncio.run(story())
+
+
+def test_a_name_is_refused_where_what_lies_there_under_it_is_broken(web: Web, tmp_path: Path) -> None:
+    """The bundle says only its name; another app that is called so is meant by its id."""
+
+    async def story() -> None:
+        place = broken("/Applications/Mail.app/Contents/Resources/aai.json")
+        async with asking(web, tmp_path, place, named("com.evil.mail", "Mail", aliases=("mail",))) as it:
+            with pytest.raises(InvalidDescriptor):
+                await it.lookup.app("mail")
+
+            assert (await it.lookup.app("com.evil.mail")).app.id == "com.evil.mail"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("text", ["com.example.mail", "Com.Example.Mail", "example.com"])
+def test_what_could_be_an_id_or_a_domain_is_nobodys_name(web: Web, tmp_path: Path, text: str) -> None:
+    """An app that was removed is not replaced by one that calls itself so."""
+
+    async def story() -> None:
+        evil = named("com.evil.a", "com.example.mail", "example.com", aliases=("com.example.mail", "example.com"))
+        async with asking(web, tmp_path, evil) as it:
+            with pytest.raises(UnknownApp):
+                await it.lookup.app(text)
+
+    asyncio.run(story())
+
+
+def test_an_app_behind_which_a_broken_copy_lies_is_found_in_any_letter_case(web: Web, tmp_path: Path) -> None:
+    """The copy has lost; that it is broken as well is nobody's concern."""
+
+    async def story() -> None:
+        async with asking(web, tmp_path, CALENDAR, broken("/opt/com.example.calendar/aai.json")) as it:
+            for text in ("com.example.calendar", "COM.example.calendar", "app_com_example_calendar"):
+                assert (await it.lookup.app(text)).app is CALENDAR
+
+    asyncio.run(story())
+
+
 def test_no_site_takes_the_place_of_an_app_that_is_still_looked_for(web: Web, tmp_path: Path) -> None:
     """Before the scan has ended nobody knows whose id it is; an address is never in doubt."""
 

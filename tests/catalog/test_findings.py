@@ -1,5 +1,6 @@
 """Two descriptors, one id: the first wins, and nobody vanishes silently."""
 
+import pytest
 from tests.builders import app
 
 from switchboard.catalog.findings import Finding, Problem, apps, settle
@@ -21,9 +22,42 @@ def test_the_first_of_an_id_wins_and_the_second_says_who_won() -> None:
     assert apps(settled)[1] is mine.app
 
 
-def test_a_broken_descriptor_does_not_take_an_id() -> None:
-    """A good copy behind a bad one is used."""
-    bad = Finding(source="home", location="/bad", app=app("com.example.a"), problems=BROKEN.problems)
-    good = Finding(source="opt", location="/good", app=app("com.example.a"))
+@pytest.mark.parametrize(
+    "location",
+    [
+        "/home/ann/.aai/com.example.a/aai.json",
+        "/home/ann/.aai/COM.Example.A/aai.json",
+        "C:\\Users\\Ann\\.aai\\com.example.a\\aai.json",
+        "/usr/share/applications/aai/com.example.a.json",
+        "/Applications/com.example.a.app/Contents/Resources/aai.json",
+    ],
+)
+def test_a_broken_descriptor_keeps_the_id_it_stands_for(location: str) -> None:
+    """While a file is being written, or is broken, nothing from a later place replaces it; the copy says why."""
+    bad = Finding(source="home", location=location, problems=BROKEN.problems)
+    copy = Finding(source="registry copy", location="/copy", app=app("com.example.a"))
 
-    assert [finding.location for finding in settle([bad, good]) if finding.usable] == ["/good"]
+    settled = settle([bad, copy])
+
+    assert apps(settled) == ()
+    assert settled[0] == bad
+    assert f"described by {location} (home), which cannot be used" in settled[1].problems[-1].message
+
+
+def test_a_broken_descriptor_takes_nothing_from_an_earlier_place() -> None:
+    """What was found first is used, whatever comes behind it."""
+    good = Finding(source="home", location="/good", app=app("com.example.a"))
+    bad = Finding(source="opt", location="/opt/com.example.a/aai.json", problems=BROKEN.problems)
+
+    assert settle([good, bad]) == (good, bad)
+
+
+def test_ids_that_differ_in_letter_case_only_are_one() -> None:
+    """The earlier place wins, and the other one says to whom it lost."""
+    mine = Finding(source="home", location="/home/a", app=app("com.example.Notes"))
+    theirs = Finding(source="registry copy", location="/web/a", app=app("com.example.notes"))
+
+    settled = settle([mine, theirs])
+
+    assert [found.id for found in apps(settled)] == ["com.example.Notes"]
+    assert "cannot be told from com.example.Notes, described by /home/a (home)" in settled[1].problems[-1].message

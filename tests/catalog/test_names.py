@@ -1,5 +1,8 @@
 """Targets and MCP names: every spelling reaches its capability, and every address prints back."""
 
+import re
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -171,3 +174,44 @@ def test_portable_names_that_collide_get_a_hash_and_their_plain_name_is_ambiguou
     assert error.value.details["candidates"] == ["a.b", "a_b"]
     with pytest.raises(UnknownApp):
         portable.id_of("app_nobody")
+
+
+@pytest.mark.parametrize("again", [1, 2, 3])
+def test_no_app_takes_the_hashed_name_of_another(again: int) -> None:
+    """Its id is made to be that name, and the next one to be the name that this leads to; nobody has it then."""
+    long = "com.example.very.long.application.name.here.notes"
+    ids = [long]
+    for _ in range(again):
+        ids.append(PortableNames(ids).name_of(long).removeprefix("app_"))
+    portable = PortableNames(ids)
+
+    assert [portable.id_of(portable.name_of(app_id)) for app_id in ids] == ids
+    with pytest.raises(AmbiguousName) as error:
+        portable.id_of(f"app_{ids[1]}")
+    assert error.value.details["candidates"] == sorted(ids[:2])
+
+
+@st.composite
+def adversarial_ids(draw: st.DrawFn) -> list[str]:
+    """Draw ids that are alike, too long, or made of the names that others have."""
+    ids = draw(st.lists(st.text("ab._-\u00e9 ", min_size=1, max_size=60), min_size=1, max_size=8, unique=True))
+    for _ in range(draw(st.integers(0, 6))):
+        portable = PortableNames(ids)
+        taken = portable.name_of(draw(st.sampled_from(ids))).removeprefix("app_")
+        made = draw(st.sampled_from([taken, taken.replace("_", "."), taken.replace("_", " ", 1)]))
+        ids = list(dict.fromkeys([*ids, made]))
+    return ids
+
+
+@given(adversarial_ids(), st.randoms(use_true_random=False))
+def test_portable_names_are_unique_whatever_the_ids(ids: list[str], random: Random) -> None:
+    """Each fits every model API, leads back to its app, and does not depend on the order of the apps."""
+    portable = PortableNames(ids)
+    names = [portable.name_of(app_id) for app_id in ids]
+    shuffled = list(ids)
+    random.shuffle(shuffled)
+
+    assert len(set(names)) == len(ids)
+    assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,39}", name) for name in names)
+    assert [portable.id_of(name) for name in names] == ids
+    assert [PortableNames(shuffled).name_of(app_id) for app_id in ids] == names

@@ -64,6 +64,10 @@ def example(text: str, spelling: Spelling = AAI) -> Part:
         (named("Mail", description="Send it!"), "【Mail】Send it! Call to get guide."),
         (named("Mail", description=""), "【Mail】Call to get guide."),
         (named("Mail", "Mail", "Post"), "【Mail|Post】macOS reminders. Call to get guide."),
+        (
+            named("Mail", description="x】【Bank|Safe", aliases=["a】【b|c"]),
+            "【Mail】x][Bank/Safe. Aliases: a][b/c. Call to get guide.",
+        ),
         (named("A|B】C【D"), "【A/B]C[D】macOS reminders. Call to get guide."),
         (named("A\n\u202eB", description="c\x1b[1m\r\nd"), "【A B】c[1m d. Call to get guide."),
     ],

@@ -435,6 +435,49 @@ def test_an_empty_batch_is_an_invalid_request() -> None:
     assert [(answer["id"], answer["error"]["code"]) for answer in client.heard] == [(None, -32600)]
 
 
+def test_a_batch_has_at_most_a_thousand_messages() -> None:
+    """A longer one is refused as a whole; one of that length is answered whole, in one message."""
+    client = Client()
+    client.initialize("2025-03-26")
+
+    client.send([{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in range(1001)])
+    [refusal] = client.heard
+    client.heard.clear()
+    client.send([{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in range(1000)])
+
+    assert (refusal["id"], refusal["error"]["code"]) == (None, -32600)
+    [answers] = client.heard
+    assert [answer["id"] for answer in answers] == list(range(1000))
+
+
+def test_what_an_error_repeats_is_short_and_visible() -> None:
+    """A version, an id and a method of a client's own making."""
+    client = Client()
+    long = "x\u202e\x1b[2J\n" * 100_000
+
+    answers = [client.asked("test/greet", {"_meta": {**MODERN, VERSION: long}}), client.asked(long)]
+
+    for answer in answers:
+        assert len(json.dumps(answer)) < 2000
+        assert "\\u202e" not in json.dumps(answer)
+
+
+def test_the_message_of_an_error_is_short_and_visible() -> None:
+    """Also where it repeats the id of a request, which a client may make as long as it likes."""
+
+    async def story() -> None:
+        client = Client()
+        long = "x\u202e\n" * 100_000
+        client.ask("test/wait", request_id=long)
+        message = client.asked("ping", request_id=long)["error"]["message"]
+        await client.connection.close()
+
+        assert len(message) <= 1000
+        assert message.isprintable()
+
+    play(story)
+
+
 def test_an_id_that_is_in_use_is_refused_until_its_request_has_ended() -> None:
     """A number and the text of the same digits are two ids."""
 

@@ -3,6 +3,9 @@
 import asyncio
 import socket
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -29,7 +32,7 @@ from switchboard.catalog.errors import (
     SwitchboardError,
     UnknownHost,
 )
-from switchboard.net.fetch import Fetch, Limits, look_up
+from switchboard.net.fetch import Fetch, Limits, LookUps
 from switchboard.net.guard import is_loopback, is_public
 
 NOWHERE: list[list[str]] = [[]]
@@ -305,7 +308,7 @@ def test_a_name_that_cannot_be_looked_up_is_told_apart(
 
 def test_the_operating_system_knows_this_machine() -> None:
     """The look-up that is used when nobody gives another one."""
-    found = asyncio.run(look_up("localhost", 443))
+    found = asyncio.run(LookUps()("localhost", 443))
 
     assert found
     assert all(is_loopback(address) for address in found)
@@ -519,6 +522,65 @@ def test_a_server_that_wants_to_know_us_is_unavailable(web: Web) -> None:
                 await fetch.send("GET", site.url())
 
     asyncio.run(story())
+
+
+def test_look_ups_that_hang_hold_up_nothing_else() -> None:
+    """Neither files, which are read in the threads of the loop, nor its end; the next one waits its turn."""
+    hanging, go_on = threading.Semaphore(0), threading.Event()
+    asked: list[str] = []
+
+    def slow(host: str, port: int) -> list[Address]:
+        asked.append(f"{host}:{port}")
+        hanging.release()
+        go_on.wait(30)
+        return [ip_address("127.0.0.1")]
+
+    async def story() -> None:
+        names = LookUps(most=2, ask=slow)
+        tasks = [asyncio.create_task(names(f"{name}.test", 443)) for name in "abcd"]
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        for _ in range(2):
+            await asyncio.to_thread(hanging.acquire)
+        tasks[2].cancel()
+        before = list(asked)
+        go_on.set()
+
+        assert [await tasks[i] for i in (0, 1, 3)] == [[ip_address("127.0.0.1")]] * 3
+        assert (before, asked) == (["a.test:443", "b.test:443"], ["a.test:443", "b.test:443", "d.test:443"])
+
+    asyncio.run(story())
+
+
+def test_waiting_for_a_turn_counts_in_the_time_limit(web: Web) -> None:
+    """And a process can end while the system still looks a name up."""
+    go_on = threading.Event()
+
+    def slow(host: str, port: int) -> list[Address]:
+        assert port == 443, host
+        go_on.wait(30)
+        return []
+
+    async def story() -> None:
+        fetch = Fetch(resolve=LookUps(most=1, ask=slow), tls=web.trust())
+        calls = [fetch.send("GET", f"https://{name}.test/", limits=Limits(seconds=0.1)) for name in ("shop", "other")]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        await fetch.close()
+
+        assert [type(outcome) for outcome in outcomes] == [CallTimeout, CallTimeout]
+        assert {thread.daemon for thread in threading.enumerate() if thread.name == "look-up"} == {True}
+
+    asyncio.run(story())
+    go_on.set()
+
+
+def test_a_look_up_that_fails_says_so() -> None:
+    """With the error of the system."""
+
+    def nobody(host: str, port: int) -> list[Address]:
+        raise socket.gaierror(socket.EAI_NONAME, f"{host}:{port}")
+
+    with pytest.raises(socket.gaierror, match=r"a\.test:443"):
+        asyncio.run(LookUps(ask=nobody)("a.test", 443))
 
 
 def test_a_waiting_look_up_is_cut(web: Web) -> None:

@@ -263,6 +263,32 @@ def test_removing_a_copy_leaves_what_else_is_there(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["own.txt", "shared"]
 
 
+def test_the_note_of_a_copy_goes_last(tmp_path: Path) -> None:
+    """What cannot be removed whole is not left as a file that somebody might have put there."""
+    copies.write(tmp_path / "a", Copy(b"{}", copies.note(NOON, SOURCE)))
+    (tmp_path / "a/aai.json").unlink()
+    (tmp_path / "a/aai.json/inner").mkdir(parents=True)
+
+    with pytest.raises(OSError, match="directory"):
+        copies.remove(tmp_path / "a")
+
+    assert copies.read_meta(tmp_path / "a") is not None
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://shop.test/a?token=secret#x", "https://shop.test/a"),
+        ("https://ann:secret@shop.test/a", "(address not shown)"),
+        ("http://10.0.0.1/a?secret", "http://10.0.0.1/a"),
+        ("https://[", "(address not shown)"),
+    ],
+)
+def test_what_is_shown_of_an_address_has_no_secrets(url: str, shown: str) -> None:
+    """They travel in queries and before the host."""
+    assert copies.shown_address(url) == shown
+
+
 PROGRAMS: list[dict[str, Any]] = [
     {"execution": {"type": "stdio", "command": "rm"}},
     {"execution": {"type": "acp", "start": {"command": "rm"}}},

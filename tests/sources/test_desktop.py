@@ -18,6 +18,9 @@ from switchboard.catalog.model import Platform
 from switchboard.sources.desktop import Desktop
 from switchboard.sources.places import Surroundings, places
 
+NOTE = {"fetched_at": "2026-02-24T10:00:00Z", "ttl_seconds": 86400, "source_url": "https://notion.so/aai.json"}
+WEB = {"platform": "web", "execution": {"type": "http", "baseUrl": "https://api.notion.com"}}
+
 
 class Machine:
     """A whole machine below one folder: write descriptors anywhere, then scan."""
@@ -70,7 +73,7 @@ def test_the_home_holds_desktop_apps_and_copies_of_web_apps(linux: Machine) -> N
     """`~/.aai/<app>/aai.json` and `~/.aai/web/<app>/aai.json`; the folder `web` is not an app itself."""
     linux.write("home/ann/.aai/com.example.mail/aai.json", "com.example.mail")
     linux.write("home/ann/.aai/com.example.calendar/aai.json", "com.example.calendar")
-    linux.write("home/ann/.aai/web/com.notion.api/aai.json", "com.notion.api", platform="web")
+    linux.write("home/ann/.aai/web/com.notion.api/aai.json", "com.notion.api", **WEB)
     linux.write("home/ann/.aai/web/aai.json", "not.an.app")
 
     assert linux.found() == [
@@ -257,44 +260,45 @@ def test_the_origin_of_a_local_app_is_its_file(linux: Machine) -> None:
     assert finding.app.origin == file.as_uri()
 
 
-NOTE = {"fetched_at": "2026-02-24T10:00:00Z", "ttl_seconds": 86400, "source_url": "https://notion.so/aai.json"}
-WEB = {"platform": "web", "execution": {"type": "http", "baseUrl": "https://api.notion.com"}}
-
-
 def test_the_origin_of_a_copy_is_the_site_it_came_from(linux: Machine) -> None:
-    """As long as the note beside it can be read; the same note elsewhere says nothing."""
+    """A copy whose note cannot be read, or names no site, is refused; the same note elsewhere says nothing."""
     for folder, note in {
         ".aai/web/com.a.noted": json.dumps(NOTE),
         ".aai/web/com.b.broken": "{",
         ".aai/web/com.c.nonsense": json.dumps(NOTE | {"source_url": "https://["}),
         ".aai/web/com.d.file": json.dumps(NOTE | {"source_url": "file:///etc/passwd"}),
+        ".aai/web/com.f.long": json.dumps(NOTE | {"source_url": "https://notion.so/" + "x" * 20_000}),
         ".aai/com.e.own": json.dumps(NOTE),
     }.items():
         linux.write(f"home/ann/{folder}/aai.json", folder.rpartition("/")[2], **WEB)
         (linux.root / f"home/ann/{folder}/aai.json.meta").write_text(note)
 
-    origins = {finding.app.id: finding.app.origin for finding in linux.scan() if finding.app}
+    found = linux.scan()
 
     own = (linux.root / "home/ann/.aai").as_uri()
-    assert origins == {
+    assert {finding.app.id: finding.app.origin for finding in found if finding.app} == {
         "com.a.noted": "https://notion.so",
-        "com.b.broken": f"{own}/web/com.b.broken/aai.json",
-        "com.c.nonsense": f"{own}/web/com.c.nonsense/aai.json",
-        "com.d.file": f"{own}/web/com.d.file/aai.json",
         "com.e.own": f"{own}/com.e.own/aai.json",
     }
+    refused = {Path(finding.location).parent.name: str(finding.problems[0]) for finding in found if not finding.app}
+    assert refused.keys() == {"com.b.broken", "com.c.nonsense", "com.d.file", "com.f.long"}
+    assert all("a copy without its note" in reason for reason in refused.values())
 
 
 def test_a_copy_from_the_network_never_runs_a_program(linux: Machine) -> None:
-    """Also if it was fetched on another system, where it meant something else; a person's own file may."""
-    for name in ("com.a.fetched", "com.b.own"):
+    """Also if its note is gone, or can no longer be read; a person's own file among the copies is for the web, too."""
+    for name in ("com.a.fetched", "com.b.no-note", "com.c.broken-note"):
         linux.write(f"home/ann/.aai/web/{name}/aai.json", name)
     (linux.root / "home/ann/.aai/web/com.a.fetched/aai.json.meta").write_text(json.dumps(NOTE))
+    (linux.root / "home/ann/.aai/web/com.c.broken-note/aai.json.meta").write_text("x" * 20_000)
+    own = linux.write("home/ann/.aai/web/com.d.own/aai.json", "com.d.own", **WEB)
 
-    fetched, own = linux.scan()
+    *refused, usable = linux.scan()
 
-    assert "runs on this machine" in str(fetched.problems[-1])
-    assert (fetched.usable, own.usable) == (False, True)
+    assert [finding.app for finding in refused] == [None] * 3
+    assert ["runs on this machine" in str(finding.problems[-1]) for finding in refused] == [True, True, False]
+    assert usable.app is not None
+    assert usable.app.origin == own.as_uri()
 
 
 def test_a_copy_that_is_being_written_is_not_seen(linux: Machine) -> None:

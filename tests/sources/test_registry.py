@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,11 +10,19 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.actions.fakes import HandClock
-from tests.net.web import Address, Asked, Reply, Site, Web, redirect, reply, soon, this_machine_too
+from tests.net.web import Address, Asked, Reply, Site, Web, redirect, reply, silence, soon, this_machine_too
 from tests.sources.test_copies import NOON, published
 from tests.support import requirement
 
-from switchboard.catalog.errors import InvalidRequest, NotFound, RefusedAddress, ServiceUnavailable, SwitchboardError
+from switchboard.catalog.errors import (
+    CallTimeout,
+    InvalidRequest,
+    NotFound,
+    RefusedAddress,
+    ServiceUnavailable,
+    SwitchboardError,
+)
+from switchboard.net.fetch import Fetch
 from switchboard.net.guard import is_public
 from switchboard.sources import copies
 from switchboard.sources.desktop import Desktop
@@ -44,8 +53,11 @@ class Lines:
     @property
     def refused(self) -> dict[str, str]:
         """What was refused, by app, with the reason."""
-        events = [json.loads(line) for line in self.text.splitlines()]
-        return {event["app"]: event["reason"] for event in events if event["message"] == "registry.entry.refused"}
+        return {event["app"]: event["reason"] for event in self.events("registry.entry.refused")}
+
+    def events(self, message: str) -> list[dict[str, Any]]:
+        """Return the events of one kind."""
+        return [event for line in self.text.splitlines() if (event := json.loads(line))["message"] == message]
 
 
 class Story(NamedTuple):
@@ -58,7 +70,7 @@ class Story(NamedTuple):
     fetches: Fetches
     lines: Lines
 
-    async def sync(self, base: str | None = None) -> Synced:
+    async def sync(self, base: str | None = None, patience_s: float = 120.0) -> Synced:
         """Look at the registry once, as a gateway that has just started."""
         registry = Registry(
             base or self.site.url(""),
@@ -67,6 +79,7 @@ class Story(NamedTuple):
             clock=self.clock,
             system="linux",
             log=Log(self.lines),
+            patience_s=patience_s,
         )
         return await registry.sync()
 
@@ -387,17 +400,19 @@ def test_what_a_registry_withdraws_is_removed_and_nothing_else(web: Web, tmp_pat
     asyncio.run(story())
 
 
-def test_an_entry_that_cannot_be_read_withdraws_nobody(web: Web, tmp_path: Path) -> None:
-    """It may be any of them."""
+def test_an_entry_that_cannot_be_read_withdraws_nobody_it_names(web: Web, tmp_path: Path) -> None:
+    """It may be any of those; with escapes in it, anybody. Whom it cannot mean is withdrawn."""
 
     async def story() -> None:
         async with following(web, tmp_path, {}) as it:
-            it.lists({"id": "com.a.a", "descriptor": document("com.a.a")})
+            it.lists(*({"id": key, "descriptor": document(key)} for key in ("com.a.a", "com.b.b")))
             await it.sync()
-            it.lists({"id": "com.a.a", "descriptor_url": 5})
+            it.lists({"id": "com.\u00e4", "descriptor_url": 5})
+            unsure = await it.sync()
+            it.lists({"id": "COM.a.a", "descriptor_url": 5})
             synced = await it.sync()
 
-            assert (synced.removed, list(it.copies())) == (0, ["com.a.a"])
+            assert (unsure.removed, synced.removed, list(it.copies())) == (0, 1, ["com.a.a"])
 
     asyncio.run(story())
 
@@ -528,16 +543,150 @@ def test_a_registry_inside_the_own_network_works_and_cannot_point_anywhere_else_
 
 
 def test_a_registry_may_redirect_to_a_public_site(web: Web, tmp_path: Path) -> None:
-    """Directories and descriptors move; then nobody is trusted more than a stranger."""
+    """Directories and descriptors move; an app is then of the site where it was found, and stays bound to that."""
 
     async def story() -> None:
         async with following(web, tmp_path, {}, {"/a": descriptor("com.a.a")}) as it:
             it.other.pages[APPS] = directory({"id": "com.a.a", "descriptor_url": "/a"})
             it.site.pages[APPS] = redirect(it.other.url(APPS, "other.test"), 308)
             it.site.pages["/a"] = redirect(it.other.url("/a", "other.test"))
+            first = await it.sync()
+            fresh = await it.sync()
+            asked = it.asked(it.other).count("/a")
+            it.clock.time += DAY_S
+            again = await it.sync()
+            meta = copies.read_meta(tmp_path / "web/com.a.a")
+            it.clock.time += DAY_S
+            it.site.pages["/a"] = descriptor("com.a.a", version="2.0.0")
+            elsewhere = await it.sync()
+
+            assert [one.copied for one in (first, fresh, again, elsewhere)] == [1, 0, 0, 0]
+            assert (asked, elsewhere.refused) == (1, 1)
+            assert "served this id first" in it.lines.refused["com.a.a"]
+            assert meta is not None
+            assert (meta.source_url, meta.asked_url) == (it.other.url("/a", "other.test"), it.site.url("/a"))
+            assert it.copies() == {"com.a.a": it.other.url("", "other.test")}
+
+    asyncio.run(story())
+
+
+def test_what_stands_in_a_directory_is_of_the_site_where_the_directory_was_found(web: Web, tmp_path: Path) -> None:
+    """Not of the one that only said where to go."""
+
+    async def story() -> None:
+        async with following(web, tmp_path, {}) as it:
+            it.other.pages[APPS] = directory({"id": "com.a.a", "descriptor": document("com.a.a")})
+            it.site.pages[APPS] = redirect(it.other.url(APPS, "other.test"))
             await it.sync()
 
-            assert it.copies() == {"com.a.a": it.site.url("")}
+            assert it.copies() == {"com.a.a": it.other.url("", "other.test")}
+
+    asyncio.run(story())
+
+
+def test_an_address_that_is_too_long_to_be_noted_is_refused(web: Web, tmp_path: Path) -> None:
+    """With its note too long to be read, a copy would be a file that somebody put there; also after a redirect."""
+
+    async def story() -> None:
+        async with following(web, tmp_path, {"/a": descriptor("com.a.a"), "/b": redirect("/a?" + "x" * 2000)}) as it:
+            it.lists(
+                {"id": "com.a.a", "descriptor_url": "/a?" + "x" * 20_000},
+                {"id": "com.b.b", "descriptor_url": "/b"},
+                {"id": "com.c.c", "descriptor_url": "/c?" + "\u20ac" * 1000},  # in its one spelling nine times as long
+            )
+            await it.sync()
+
+            assert it.lines.refused == dict.fromkeys(
+                ("com.a.a", "com.b.b", "com.c.c"), "its address is longer than 2000 characters"
+            )
+            assert {path.partition("?")[0] for path in it.asked()} == {APPS, "/b", "/a"}
+            assert max(map(len, it.asked())) < 2010
+            assert not (tmp_path / "web").exists()
+
+    asyncio.run(story())
+
+
+def test_what_there_is_no_time_for_stays_and_is_tried_next_time(web: Web, tmp_path: Path) -> None:
+    """One line in the log says so, and what was ready is kept."""
+
+    async def story() -> None:
+        async with following(web, tmp_path, {"/a": descriptor("com.a.a"), "/b": descriptor("com.b.b")}) as it:
+            it.lists(*({"id": f"com.{name}.{name}", "descriptor_url": f"/{name}"} for name in "ab"))
+            await it.sync()
+            it.clock.time += DAY_S
+            it.site.pages["/b"] = silence
+            it.site.pages["/a"] = descriptor("com.a.a", version="2.0.0")
+            late = await it.sync(patience_s=1.0)
+            it.site.pages["/b"] = descriptor("com.b.b", version="2.0.0")
+            next_time = await it.sync()
+
+            assert (late.copied, late.refused, late.postponed) == (1, 0, 1)
+            assert (next_time.copied, next_time.postponed) == (1, 0)
+            (said,) = it.lines.events("registry.postponed")
+            assert (said["count"], said["first"]) == (1, ["com.b.b"])
+            assert "not fetched within 1 seconds" in said["reason"]
+
+    asyncio.run(story())
+
+
+def test_a_host_that_keeps_everybody_waiting_is_left_alone(web: Web, tmp_path: Path) -> None:
+    """After three timeouts, until the next look; other hosts are asked."""
+
+    async def story() -> None:
+        async def too_slow(host: str, port: int) -> list[Address]:
+            raise CallTimeout(f"{host}:{port} gave no answer.")
+
+        ids = [f"com.a.a{i:02}" for i in range(20)]
+        async with following(web, tmp_path, {"/b": descriptor("com.b.b")}) as it:
+            slow = "https://slow.test/"
+            it.lists(*({"id": key, "descriptor_url": slow + key} for key in ids), {"id": "com.b.b", "aai_url": "/b"})
+            strangers = Fetch(resolve=too_slow, tls=web.trust())
+            synced = await it._replace(fetches=Fetches(it.fetches.named, strangers)).sync()
+            await strangers.close()
+
+            asked = len(it.lines.refused)
+            assert 3 <= asked <= 8  # as many as were asked at once
+            assert (synced.copied, synced.refused, synced.postponed) == (1, asked, 20 - asked)
+            assert [said["count"] for said in it.lines.events("registry.postponed")] == [20 - asked]
+
+    asyncio.run(story())
+
+
+def test_no_secret_of_an_address_is_logged(web: Web, tmp_path: Path) -> None:
+    """Neither of the registry's own address nor of one that it hands out."""
+
+    async def story() -> None:
+        entries = directory(
+            {"id": "com.a.a", "descriptor_url": "/a?token=hunter2"},
+            {"id": "com.b.b", "descriptor_url": "/b?token=hunter2"},
+            {"id": "com.c.c", "descriptor_url": "https://ann:hunter2@shop.test/c"},
+            {"id": "com.d.d", "descriptor_url": "/d?token=hunter2"},
+        )
+        pages = {"/a": reply(500), "/b": reply(200, b"{}"), "/d": descriptor("com.d.d"), "/api": entries}
+        async with following(web, tmp_path, pages) as it:
+            (tmp_path / "web/com.d.d").mkdir(parents=True)
+            (tmp_path / "web/com.d.d/aai.json").write_bytes(b"{}")
+            synced = await it.sync(it.site.url("/api?token=hunter2"))
+
+            assert it.lines.refused.keys() == {"com.a.a", "com.b.b", "com.c.c", "com.d.d"}
+            assert b"hunter2" not in it.lines.text
+            assert synced.registry == it.site.url("/api")
+
+    asyncio.run(story())
+
+
+def test_leftovers_of_a_crash_are_removed_after_an_hour(web: Web, tmp_path: Path) -> None:
+    """What is younger may still be on its way, and what has another name is somebody's."""
+
+    async def story() -> None:
+        async with following(web, tmp_path, {APPS: directory()}) as it:
+            for name, age_s in {".com.a.a.1.2": 3601, ".com.b.b.1.2": 3599, ".mine": 9999, "com.c.1.2": 9999}.items():
+                (tmp_path / "web" / name).mkdir(parents=True)
+                (tmp_path / "web" / name / "aai.json").write_bytes(b"{")
+                os.utime(tmp_path / "web" / name, (NOON - age_s, NOON - age_s))
+            await it.sync()
+
+            assert names(tmp_path / "web") == [".com.b.b.1.2", ".mine", "com.c.1.2"]
 
     asyncio.run(story())
 

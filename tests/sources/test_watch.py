@@ -238,6 +238,36 @@ def test_desktop_entries_and_single_files_are_watched(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("shape", ["entries", "apps", "files", "bundles", "file"])
+def test_a_descriptor_that_lies_elsewhere_is_watched_there(tmp_path: Path, shape: Shape) -> None:
+    """Where a desktop entry points to, and where a link leads."""
+    target = tmp_path / "elsewhere/aai.json"
+    place = tmp_path / "place"
+    links: dict[Shape, str] = {
+        "apps": "app/aai.json",
+        "files": "app.json",
+        "bundles": "A.app/Contents/Resources/aai.json",
+        "file": "aai.json",
+    }
+
+    async def story() -> None:
+        write(target, "com.example.one")
+        if shape == "entries":
+            place.mkdir()
+            (place / "x.desktop").write_text(f"[Desktop Entry]\nX-AAI-Config={target}\n")
+        else:
+            (place / links[shape]).parent.mkdir(parents=True)
+            (place / links[shape]).symlink_to(target)
+        async with watching(Place("x", place / links[shape] if shape == "file" else place, shape)) as watched:
+            await watched.until("com.example.one")
+            write(target, "com.example.two")
+            await watched.until("com.example.two")
+            target.unlink()
+            await watched.until()
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize(
     ("shape", "path", "expected"),
     [

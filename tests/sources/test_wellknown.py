@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -10,7 +11,20 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.actions.fakes import HandClock
-from tests.net.web import Address, Asked, Names, Reply, Site, Web, hang_up, reply, silence, soon, this_machine_too
+from tests.net.web import (
+    Address,
+    Asked,
+    Names,
+    Reply,
+    Site,
+    Web,
+    hang_up,
+    redirect,
+    reply,
+    silence,
+    soon,
+    this_machine_too,
+)
 from tests.sources.test_copies import NOON, published
 from tests.support import requirement
 
@@ -24,7 +38,7 @@ from switchboard.catalog.errors import (
     UnknownApp,
 )
 from switchboard.net.guard import is_public
-from switchboard.sources.wellknown import WellKnown
+from switchboard.sources.wellknown import LastRead, WellKnown, is_same_site
 
 PATH = "/.well-known/aai.json"
 DAY_S = 86400
@@ -271,6 +285,158 @@ def test_a_site_without_a_descriptor_is_an_unknown_app(web: Web, tmp_path: Path,
             assert await it.known.remembered() == []
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("status", [401, 403, 451, 400, 204])
+def test_only_a_site_that_says_so_has_no_descriptor_any_more(web: Web, tmp_path: Path, status: int) -> None:
+    """Whatever else it answers, the old copy is used and stays; without one the app is unknown."""
+
+    async def story() -> None:
+        async with asking(web, tmp_path, descriptor()) as it:
+            await it.known.at(it.origin)
+            it.publish(reply(status, b"" if status == 204 else b"<html>", "Content-Type: text/html"))
+            it.tomorrow()
+            found = await it.known.at(it.origin)
+
+            assert f"answers {status}" in (found.stale or "")
+            assert len(kept(tmp_path)) == 1
+            with pytest.raises(UnknownApp, match=f"it answers {status}"):
+                await it.known.at(it.site.url("", "other.test"))
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("answer", [descriptor("com.evil.app"), reply(404), reply(304)], ids=["app", "404", "304"])
+def test_what_another_site_says_is_not_the_first_ones_word(web: Web, tmp_path: Path, answer: Reply) -> None:
+    """A redirect to it names it, so that one can ask for it; what the first one said before stays."""
+
+    async def story() -> None:
+        async with asking(web, tmp_path, descriptor()) as it, asking(web, tmp_path / "other", answer) as other:
+            await it.known.at(it.origin)
+            elsewhere = other.site.url("", "other.test")
+            it.publish(redirect(elsewhere + PATH))
+            it.tomorrow()
+
+            with pytest.raises(UnknownApp) as refusal:
+                await it.known.at(it.origin)
+            assert f"it redirects to {elsewhere}; ask for that address instead" in str(refusal.value)
+            assert [one.app.id for one in await it.known.remembered()] == ["com.notion.api"]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("https://shop.test", "https://www.shop.test", True),
+        ("https://www.shop.test", "https://shop.test", True),
+        ("https://shop.test:8443", "https://www.shop.test:8443", True),
+        ("https://shop.test", "https://www.shop.test:8443", False),
+        ("https://shop.test", "https://www.other.test", False),
+        ("https://shop.test", "https://wwwshop.test", False),
+        ("https://www.shop.test", "https://test", False),
+        ("http://localhost:3000", "https://localhost:3000", False),
+        ("https://shop.test", "", False),
+    ],
+)
+def test_only_www_is_the_same_site(one: str, other: str, same: bool) -> None:
+    """In either direction; another port or scheme is another site."""
+    assert is_same_site(one, other) is same
+
+
+def test_a_redirect_within_a_site_keeps_its_origin(web: Web, tmp_path: Path) -> None:
+    """To another path of it."""
+
+    async def story() -> None:
+        async with asking(web, tmp_path, redirect("/aai.json")) as it:
+            it.site.pages["/aai.json"] = descriptor()
+            found = await it.known.at(it.origin)
+
+            assert (found.app.id, found.app.origin) == ("com.notion.api", it.origin)
+
+    asyncio.run(story())
+
+
+def test_a_site_that_did_not_answer_in_time_is_left_alone_for_a_while(web: Web, tmp_path: Path) -> None:
+    """Else everybody who waits for it would wait as long again, one after the other."""
+
+    async def story() -> None:
+        async with asking(web, tmp_path, silence) as it, web.fetch() as fetch:
+            hasty = WellKnown(tmp_path, lambda: fetch, it.clock, "linux", patience_s=0.3)
+            outcomes = await asyncio.gather(*(hasty.at(it.origin) for _ in range(5)), return_exceptions=True)
+            asked = len(it.site.asked)
+            it.publish(descriptor())
+            it.clock.time += 29
+            with pytest.raises(CallTimeout, match="gave no answer within"):
+                await hasty.at(it.origin)
+            it.clock.time += 1
+
+            assert ([type(one) for one in outcomes], asked) == ([CallTimeout] * 5, 1)
+            assert (await hasty.at(it.origin)).app.id == "com.notion.api"
+
+    asyncio.run(story())
+
+
+def test_a_look_reads_only_what_has_changed(web: Web, tmp_path: Path) -> None:
+    """And knows what apps are called, no more: with what they can do, hundreds would be megabytes."""
+
+    async def story() -> None:
+        tools = [{"name": "add", "description": "Add", "execution": {"path": "/add", "method": "POST"}}]
+        async with asking(web, tmp_path, descriptor(tools=tools)) as it:
+            whole = await it.known.at(it.origin)
+            await it.known.at(it.site.url("", "other.test"))
+            first = await it.known.remembered()
+            again = await it.known.remembered()
+            it.publish(descriptor("com.notion.next"))
+            it.tomorrow()
+            await it.known.at(it.origin)
+            changed = {one.origin: one for one in await it.known.remembered()}
+
+            assert [one is other for one, other in zip(first, again, strict=True)] == [True, True]
+            assert len(whole.app.capabilities) == 1
+            assert [(one.app.capabilities, one.app.raw, one.app.names) for one in first] == [
+                ((), b"", whole.app.names)
+            ] * 2
+            assert changed[it.origin].app.id == "com.notion.next"
+            assert any(one is changed[it.site.url("", "other.test")] for one in first)
+
+    asyncio.run(story())
+
+
+def test_the_oldest_copies_give_way(web: Web, tmp_path: Path) -> None:
+    """When there are too many; what is no site's copy stays."""
+
+    async def story() -> None:
+        hosts = ["shop.test", "other.test", "127.0.0.1"]
+        async with asking(web, tmp_path, descriptor()) as it, web.fetch() as fetch:
+            known = WellKnown(tmp_path, lambda: fetch, it.clock, "linux", most_sites=2)
+            (tmp_path / "mine").mkdir()
+            for name in ("aai.json", "aai.json.meta"):
+                (tmp_path / "mine" / name).write_text("{}")
+                os.utime(tmp_path / "mine" / name, (1, 1))
+            for i, host in enumerate(hosts):
+                await known.at(it.site.url("", host))
+                for name in ("aai.json", "aai.json.meta"):
+                    os.utime(tmp_path / f"{host}_{it.site.port}" / name, (1000 + i, 1000 + i))
+
+            left = [it.site.url("", host) for host in ("127.0.0.1", "other.test")]
+            assert [one.origin for one in await known.remembered()] == left
+            assert kept(tmp_path) == [f"127.0.0.1_{it.site.port}", "mine", f"other.test_{it.site.port}"]
+
+    asyncio.run(story())
+
+
+def test_few_apps_are_kept_whole() -> None:
+    """Those that were read last; the same bytes are read once while they are among them."""
+    apps = LastRead("linux", most=2)
+    first = apps.read(published("com.a.a"), "https://a.test")
+    apps.read(published("com.b.b"), "https://b.test")
+
+    assert apps.read(published("com.a.a"), "https://a.test") is first
+    second = apps.read(published("com.b.b"), "https://b.test")
+    apps.read(published("com.c.c"), "https://c.test")
+    assert apps.read(published("com.a.a"), "https://a.test") is not first
+    assert apps.read(published("com.b.b"), "https://b.test") is not second
 
 
 BROKEN: Mapping[str, Reply] = {

@@ -5,7 +5,6 @@ app by claiming its id, not even while that app is still being looked for or can
 domain where one is asked for, is ever looked up on the network.
 """
 
-import unicodedata
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -14,7 +13,7 @@ from switchboard.actions.collection import Collection
 from switchboard.actions.ports import Web, WebApp
 from switchboard.catalog import mentions
 from switchboard.catalog.errors import AmbiguousName, InvalidDescriptor, StillLoading, UnknownApp
-from switchboard.catalog.findings import Finding
+from switchboard.catalog.findings import Finding, folded
 from switchboard.catalog.model import App
 from switchboard.catalog.names import GUIDE_PREFIX, PORTABLE_PREFIX, PortableNames
 from switchboard.catalog.text import nearest
@@ -41,14 +40,22 @@ class Lookup:
         self._collection = collection
         self._web = web
         self._patience_s = patience_s
-        self._portable: tuple[int, PortableNames] = (-1, PortableNames(()))
+        self._seen: tuple[Finding, ...] | None = None
+        self._named_ids: frozenset[str] = frozenset()
+        self._portable = PortableNames(())
 
     def names(self) -> PortableNames:
-        """Return the portable names of the apps as they are now."""
-        snapshot = self._collection.current()
-        if self._portable[0] != snapshot.version:
-            self._portable = (snapshot.version, PortableNames(snapshot.apps))
-        return self._portable[1]
+        """Return the portable names of the apps as they are now.
+
+        One that is there and broken keeps others from its name as well: a conversation may still have it in a list.
+        """
+        if self._seen is not self._collection.findings:
+            self._seen = self._collection.findings
+            broken = (finding.stands_for for finding in self._seen if not finding.usable)
+            ids = frozenset((*self._collection.current().apps, *filter(None, broken)))
+            if ids != self._named_ids:
+                self._named_ids, self._portable = ids, PortableNames(ids)
+        return self._portable
 
     async def app(self, text: str) -> Found:
         """Return the app of this id, portable name, address or name.
@@ -77,10 +84,10 @@ class Lookup:
         return await self._named(mention, fetch=True)
 
     async def _named(self, mention: mentions.Mention, *, fetch: bool) -> Found:
-        known = self._installed(mention.name)
+        known = self._installed(mention)
         if known is None and not self._collection.is_settled:
             await self._collection.settled(self._patience_s)
-            known = self._installed(mention.name)
+            known = self._installed(mention)
         if known is not None:
             return Found(known, known.id)
         if fetch and mention.origin is not None:
@@ -93,31 +100,47 @@ class Lookup:
             return _at(await self._web.at(copy.origin))
         raise self._unknown(mention, remembered)
 
-    def _installed(self, name: str) -> App | None:
-        """Return the app of that id or name: what is exact says more than what is alike."""
+    def _installed(self, mention: mentions.Mention) -> App | None:
+        """Return the app of that id or name: what is exact says more than what is alike.
+
+        Raises:
+            InvalidDescriptor: what has this id is there and broken; who only calls itself so is not asked instead.
+            AmbiguousName: several are called that.
+        """
         apps = self._collection.current().apps
-        plain = name.removeprefix(GUIDE_PREFIX)
+        plain = mention.name.removeprefix(GUIDE_PREFIX)
         if plain in apps:
             return apps[plain]
-        if name.startswith(PORTABLE_PREFIX):
-            try:
-                return apps[self.names().id_of(name)]
-            except UnknownApp:
-                pass
-        wanted = _folded(plain)
-        called = [app for app in apps.values() if _folded(app.id) == wanted or _is_called(app, wanted)]
+        if mention.name.startswith(PORTABLE_PREFIX):
+            plain = self._id_of(mention.name) or plain
+            if plain in apps:
+                return apps[plain]
+        wanted = folded(plain)
+        alike = [app for app in apps.values() if folded(app.id) == wanted]
+        if not alike and mention.origin is None:
+            self._refuse_broken(plain)
+        called = alike or [app for app in apps.values() if _is_called(app, wanted)]
         if len(called) > 1:
             raise AmbiguousName(plain, [app.id for app in called])
         return called[0] if called else None
 
-    def _refuse_while_unsure(self, name: str) -> None:
-        """Refuse what a site may only claim to be: an app that is installed and broken, or not found yet."""
-        wanted = _folded(name)
+    def _id_of(self, portable: str) -> str | None:
+        try:
+            return self.names().id_of(portable)
+        except UnknownApp:
+            return None
+
+    def _refuse_broken(self, name: str) -> None:
+        wanted = folded(name)
         for finding in self._collection.findings:
-            if not finding.usable and _folded(_stands_for(finding)) == wanted:
+            if not finding.usable and folded(finding.stands_for) == wanted:
                 problems = [str(problem) for problem in finding.problems if problem.severity == "error"]
                 message = f"The description of {name!r} cannot be used: {problems[0]}."
                 raise InvalidDescriptor(message, problems=problems)
+
+    def _refuse_while_unsure(self, name: str) -> None:
+        """Refuse what a site may only claim to be: an app that is installed and broken, or not found yet."""
+        self._refuse_broken(name)
         if not self._collection.is_settled:
             raise StillLoading(f"{name!r} is not known yet: the apps are still being looked at. Try again in a moment.")
 
@@ -136,39 +159,25 @@ def _at(copy: WebApp) -> Found:
     return Found(copy.app, copy.origin, copy.stale)
 
 
-def _folded(name: str) -> str:
-    """Return a name as it is compared: mentions are in one normal form, so names have to be as well."""
-    return unicodedata.normalize("NFKC", name).casefold().strip()
+def _is_called(app: App, wanted: str) -> bool:
+    """Tell whether one of the app's names is this; what could be an id or a domain is nobody's name.
 
-
-def _is_called(app: App, folded: str) -> bool:
-    return any(_folded(text) == folded for text in (*app.names.all, *app.aliases))
-
-
-def _stands_for(finding: Finding) -> str:
-    """Return the id that a finding is about, as far as its place says it where the descriptor cannot be read."""
-    if finding.app is not None:
-        return finding.app.id
-    match finding.location.replace("\\", "/").split("/"):
-        case [*_, bundle, "Contents", "Resources", _]:
-            return bundle.removesuffix(".app")
-        case [*_, folder, "aai.json"]:
-            return folder
-        case [*_, file]:
-            return file.removesuffix(".json").removesuffix(".desktop")
-        case _:
-            return ""
+    Anybody can call an app `com.example.notes`, and be taken for that one where it is not installed.
+    """
+    if "." in wanted and " " not in wanted:
+        return False
+    return any(folded(text) == wanted for text in (*app.names.all, *app.aliases))
 
 
 def _only(mention: mentions.Mention, remembered: Iterable[WebApp]) -> WebApp | None:
     """Return the one copy that is meant: by its host, by its id, or by its name, whatever says most."""
     copies = list(remembered)
     name = mention.name.removeprefix(GUIDE_PREFIX)
-    wanted = _folded(name)
+    wanted = folded(name)
     for fits in (
         [copy for copy in copies if copy.origin == mention.origin],
         [copy for copy in copies if copy.app.id == name],
-        [copy for copy in copies if _folded(copy.app.id) == wanted or _is_called(copy.app, wanted)],
+        [copy for copy in copies if folded(copy.app.id) == wanted or _is_called(copy.app, wanted)],
     ):
         if len(fits) > 1:
             raise AmbiguousName(name, [copy.origin for copy in fits])

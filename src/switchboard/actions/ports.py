@@ -6,9 +6,10 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from switchboard.catalog.bindings import Json, Pairs
+from switchboard.catalog.executions import Ended, Execution, Webhook
 from switchboard.catalog.findings import Finding
 from switchboard.catalog.health import State
-from switchboard.catalog.model import App, Caller, Capability, Owner
+from switchboard.catalog.model import Agent, App, Caller, Capability, Owner
 
 
 class Source(Protocol):
@@ -133,6 +134,38 @@ class Executor(Protocol):
         ...
 
 
+class Reports(Protocol):
+    """What agents report about work they have taken on."""
+
+    async def acknowledged(self, call_id: str) -> None:
+        """Note that the agent is at work on a call."""
+        ...
+
+    async def end_of(self, call_id: str) -> Ended:
+        """Wait for the end of a call, however it comes."""
+        ...
+
+
+class Messenger(Protocol):
+    """Tells somebody outside that an execution has ended."""
+
+    async def tell(self, webhook: Webhook, body: bytes) -> None:
+        """Send it, a few times if need be.
+
+        Raises:
+            SwitchboardError: nobody took it.
+        """
+        ...
+
+
+class Agents(Protocol):
+    """Ways to reach an agent beside calling it."""
+
+    async def cancel(self, agent: Agent, execution: Execution, reason: str) -> None:
+        """Tell an agent to stop working on something. Never raises: it may be gone, or done."""
+        ...
+
+
 class Entry(Struct, frozen=True, kw_only=True):
     """One line of the audit record: who called what, what was decided, how it ended; never with what."""
 
@@ -177,6 +210,87 @@ class StoredAgent(Struct, frozen=True, kw_only=True):
     registered_at: float = 0.0
     seen_at: float = 0.0
     revision: int = 0
+
+
+class Gate(Protocol):
+    """Whose affair an agent is."""
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether there are any rules at all."""
+        ...
+
+    def is_open(self, caller: Caller, agent_id: str) -> bool:
+        """Tell whether an agent is this caller's affair."""
+        ...
+
+
+class Followers(Protocol):
+    """Who has to know that agents come and go."""
+
+    def agent_came(self, agent: Agent) -> None:
+        """Take note of a registration."""
+        ...
+
+    def agent_gone(self, agent_id: str) -> None:
+        """Take note that an agent is not there any more."""
+        ...
+
+
+class Note(Struct, frozen=True, kw_only=True):
+    """Something an agent said about an execution: a note, a line of its log, an event."""
+
+    execution_id: str
+    kind: str
+    at: float
+    content: Json
+
+
+class ExecutionStore(Protocol):
+    """What is remembered of executions. What a method has returned from is on disk.
+
+    Raises (every method): ServiceUnavailable when the store does not answer.
+    """
+
+    async def accept(self, execution: Execution) -> Execution:
+        """Remember a new execution, and return it; or the one that was accepted under its idempotency key before."""
+        ...
+
+    async def keyed(self, caller: str, idempotency_key: str) -> Execution | None:
+        """Return what a caller's key was used for."""
+        ...
+
+    async def hand(self, execution_id: str, at: float, instance_id: str) -> bool:
+        """Note that it is about to be sent; tell whether it may be: only one that is queued is, and only once."""
+        ...
+
+    async def acknowledge(self, execution_id: str, at: float) -> None:
+        """Note that the agent is at work on it."""
+        ...
+
+    async def settle(self, execution_id: str, ended: Ended) -> tuple[Execution | None, bool]:
+        """Note its end, unless it has one; return it as it then is, and whether this was its end."""
+        ...
+
+    async def executions(self, ids: Sequence[str]) -> Mapping[str, Execution]:
+        """Return those of the named executions that are known."""
+        ...
+
+    async def unfinished(self) -> Sequence[Execution]:
+        """Return every execution without an end, oldest first."""
+        ...
+
+    async def add_notes(self, notes: Sequence[Note]) -> None:
+        """Remember what agents said, as much of it as is sensible: the oldest of one execution go first."""
+        ...
+
+    async def notes(self, execution_id: str) -> Sequence[Note]:
+        """Return what was said about one execution, oldest first."""
+        ...
+
+    async def forget(self, ended_before: float, most: int) -> int:
+        """Forget ended executions, and notes about none, from before a time; return how many of what was more."""
+        ...
 
 
 class AgentStore(Protocol):

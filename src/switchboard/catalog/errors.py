@@ -3,10 +3,13 @@
     SwitchboardError
     ├── InvalidRequest        INVALID_REQUEST      the request itself is wrong
     │   ├── InvalidDescriptor                      an aai.json or a registration cannot be used
+    │   │   └── NotJson                            what should be JSON is none at all
     │   ├── InvalidQuery                           a discovery parameter is wrong
     │   ├── InvalidTarget                          a target cannot be read as an address
     │   ├── AmbiguousName                          a name fits several things
-    │   └── RefusedAddress                         an address that must not be called
+    │   ├── RefusedAddress                         an address that must not be called
+    │   └── RequestTooLarge                        it is longer than we take
+    │       └── TooManyValues                      it has more parts than we take
     ├── UnknownApp            UNKNOWN_APP          there is no such app or agent
     ├── UnknownTool           UNKNOWN_TOOL         it has no such tool, reasoner or skill
     ├── InvalidParams         INVALID_PARAMS       the arguments do not fit the schema
@@ -75,6 +78,10 @@ class InvalidDescriptor(InvalidRequest):
         super().__init__(message, problems=list(problems))
 
 
+class NotJson(InvalidDescriptor):
+    """What should be JSON is none at all."""
+
+
 class InvalidQuery(InvalidRequest):
     """A discovery parameter is wrong: which one, what was given, what is allowed."""
 
@@ -107,6 +114,20 @@ class RefusedAddress(InvalidRequest):
 
     def __init__(self, url: str, why: str) -> None:
         super().__init__(f"{url} is not called: {why}.", url=url, why=why)
+
+
+class RequestTooLarge(InvalidRequest):
+    """A request is longer than anything sensible."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The body is larger than {limit} bytes.", limit_bytes=limit)
+
+
+class TooManyValues(RequestTooLarge):
+    """A request has so many parts that reading it would hold everybody up."""
+
+    def __init__(self, limit: int) -> None:
+        InvalidRequest.__init__(self, f"The body has more than {limit} values.", limit_values=limit)
 
 
 class UnknownApp(SwitchboardError):

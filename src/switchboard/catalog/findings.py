@@ -1,9 +1,10 @@
 """What a source has found: descriptors, the problems in them, and who wins when two claim one id.
 
 Nothing that was found is ever dropped silently: a descriptor that lost, or could not be read, stays in the list with
-its reason.
+its reason. One that cannot be read keeps the id it stands for, so that nobody else takes its place meanwhile.
 """
 
+import unicodedata
 from collections.abc import Iterable
 from typing import Literal
 
@@ -46,17 +47,38 @@ class Finding(Struct, frozen=True, kw_only=True):
         """Whether there is an app, and no error speaks against it."""
         return self.app is not None and not any(problem.severity == "error" for problem in self.problems)
 
+    @property
+    def stands_for(self) -> str:
+        """The id this is about, as far as the place says it where the descriptor cannot be read."""
+        if self.app is not None:
+            return self.app.id
+        match self.location.replace("\\", "/").split("/"):
+            case [*_, bundle, "Contents", "Resources", _]:
+                return bundle.removesuffix(".app")
+            case [*_, folder, "aai.json"]:
+                return folder
+            case [*_, file]:
+                return file.removesuffix(".json").removesuffix(".desktop")
+            case _:
+                return ""
+
+
+def folded(name: str) -> str:
+    """Return an id or a name as it is compared: two that differ in letter case or width only are one."""
+    return unicodedata.normalize("NFKC", name).casefold().strip()
+
 
 def settle(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Let the first finding of each id win; every later one is kept, with an error that names the winner."""
+    """Let the first finding of each id win; every later one is kept, with an error that names the winner.
+
+    A finding that cannot be used wins as well, and nobody has the id then: a file that is being written, or that
+    somebody has broken, must not be replaced by what a registry offers under its id.
+    """
     winners: dict[str, Finding] = {}
     settled: list[Finding] = []
     for finding in findings:
-        if finding.app is None or not finding.usable:
-            settled.append(finding)
-            continue
-        winner = winners.setdefault(finding.app.id, finding)
-        settled.append(finding if winner is finding else _lost(finding, finding.app.id, winner))
+        winner = winners.setdefault(folded(finding.stands_for), finding)
+        settled.append(finding if winner is finding or not finding.usable else _lost(finding, winner))
     return tuple(settled)
 
 
@@ -66,6 +88,12 @@ def apps(findings: Iterable[Finding]) -> tuple[App, ...]:
     return tuple(sorted((app for app in found if app is not None), key=lambda app: app.id))
 
 
-def _lost(finding: Finding, app_id: str, winner: Finding) -> Finding:
-    message = f"{app_id} is already described by {winner.location} ({winner.source}); this copy is not used"
+def _lost(finding: Finding, winner: Finding) -> Finding:
+    wanted, place = finding.stands_for, f"{winner.location} ({winner.source})"
+    if not winner.usable:
+        message = f"{wanted} is described by {place}, which cannot be used; this copy does not take its place"
+    elif winner.stands_for != wanted:
+        message = f"{wanted} cannot be told from {winner.stands_for}, described by {place}; this one is not used"
+    else:
+        message = f"{wanted} is already described by {place}; this copy is not used"
     return replace(finding, problems=(*finding.problems, Problem("error", "conflict", "$", message)))

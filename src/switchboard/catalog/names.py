@@ -27,6 +27,8 @@ PORTABLE_PREFIX = "app_"
 PORTABLE_LIMIT = 39
 """Portable names stay under 40 characters: clients put their own prefix before them and refuse more than 64."""
 
+_DIGESTS = (4, 8, 16)
+"""Bytes of the hash in a portable name: the first is short to read, the last cannot be met on purpose."""
 _MARKED_KINDS: tuple[Kind, ...] = ("skill", "reasoner")
 _LONGEST_TARGET = 4000
 """An owner and a name of 500 characters each, every one of them percent-encoded, and a kind between them."""
@@ -118,20 +120,33 @@ def guide_name(app_id: str) -> str:
 class PortableNames:
     """The apps' names as `^[a-zA-Z0-9_-]{1,39}$`, which every model API accepts, and the way back.
 
-    Two apps whose names would be equal both get a hash; their common plain name is then ambiguous, and says so.
+    Apps whose names would be equal all get a hash, and a longer one if that is not enough, for ids can be made to fit
+    one. The name they would have shared is then ambiguous, and says so: nobody gets it.
     """
 
     def __init__(self, app_ids: Iterable[str]) -> None:
-        plain: defaultdict[str, list[str]] = defaultdict(list)
-        for app_id in app_ids:
-            plain[_plain(app_id)].append(app_id)
-        self._by_plain = dict(plain)
-        self._names = {
-            app_id: name if len(ids) == 1 and len(name) <= PORTABLE_LIMIT else _hashed(name, app_id)
-            for name, ids in plain.items()
-            for app_id in ids
-        }
+        level = {app_id: 0 if len(_plain(app_id)) <= PORTABLE_LIMIT else 1 for app_id in app_ids}
+        shared: defaultdict[str, set[str]] = defaultdict(set)
+        for app_id in level:
+            shared[_plain(app_id)].add(app_id)
+        contested = {name for name, ids in shared.items() if len(ids) > 1}
+        raised = True
+        while raised:
+            self._names = {app_id: _spelled(app_id, step) for app_id, step in level.items()}
+            holders: defaultdict[str, list[str]] = defaultdict(list)
+            for app_id, name in self._names.items():
+                holders[name].append(app_id)
+            raised = False
+            for name, ids in holders.items():
+                if len(ids) > 1 or name in contested:
+                    contested.add(name)
+                    shared[name].update(ids)
+                    for app_id in ids:
+                        if level[app_id] < len(_DIGESTS):
+                            level[app_id] += 1
+                            raised = True
         self._ids = {name: app_id for app_id, name in self._names.items()}
+        self._shared = dict(shared)
 
     def name_of(self, app_id: str) -> str:
         """Return the portable name of one of the apps."""
@@ -141,14 +156,14 @@ class PortableNames:
         """Return the app a portable name means.
 
         Raises:
-            AmbiguousName: several apps share this plain name.
+            AmbiguousName: several apps would share this name.
             UnknownApp: none has it.
         """
         if name in self._ids:
             return self._ids[name]
-        candidates = self._by_plain.get(name, [])
+        candidates = sorted(self._shared.get(name, ()))
         if len(candidates) > 1:
-            raise AmbiguousName(name, sorted(candidates))
+            raise AmbiguousName(name, candidates)
         if not candidates:
             raise UnknownApp(name)
         return candidates[0]
@@ -158,6 +173,10 @@ def _plain(app_id: str) -> str:
     return PORTABLE_PREFIX + re.sub(r"[^A-Za-z0-9_-]", "_", app_id)
 
 
-def _hashed(plain: str, app_id: str) -> str:
-    digest = blake2s(app_id.encode(errors="surrogatepass"), digest_size=4).hexdigest()
+def _spelled(app_id: str, level: int) -> str:
+    """Return the plain name of an app, or at a higher level one with a hash, the longer the higher."""
+    plain = _plain(app_id)
+    if level == 0:
+        return plain
+    digest = blake2s(app_id.encode(errors="surrogatepass"), digest_size=_DIGESTS[level - 1]).hexdigest()
     return f"{plain[: PORTABLE_LIMIT - len(digest) - 1]}_{digest}"

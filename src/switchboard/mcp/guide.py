@@ -60,8 +60,8 @@ PORTABLE = Spelling(portable=True, execute="aai_exec", discover="web_discover")
 def line(app: App) -> str:
     """Return the description of an app in the list: `【name|name】description. Aliases: a, b. Call to get guide.`"""  # noqa: D415
     names = "|".join(clean(name, _LINE_NAME).translate(_BRACKETS) for name in app.names.all[:_LINE_NAMES])
-    described = _shortened(clean(app.description, _TEXT), _LINE_TEXT)
-    aliases = ", ".join(clean(alias, _LINE_ALIAS) for alias in app.aliases[:_LINE_ALIASES])
+    described = _shortened(clean(app.description, _TEXT), _LINE_TEXT).translate(_BRACKETS)
+    aliases = ", ".join(clean(alias, _LINE_ALIAS).translate(_BRACKETS) for alias in app.aliases[:_LINE_ALIASES])
     return f"【{names}】" + _sentences(described, f"Aliases: {aliases}" if aliases else "", "Call to get guide")
 
 
@@ -177,7 +177,7 @@ def _operation(tool: Capability, address: str, spelling: Spelling) -> Iterator[s
     shown, is_cut = _fitting(_parameters(schema, schema, 0), _PARAMETERS)
     yield from shown or ["- none"]
     if is_cut:
-        yield "- … and more: if the arguments do not fit, nothing runs, and the answer shows the whole schema"
+        yield "- … and more: if the arguments do not fit, nothing runs, and the answer says what does not"
     yield ""
     yield from _example(tool, address, spelling)
 

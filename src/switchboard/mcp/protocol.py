@@ -42,6 +42,8 @@ MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 
 _LONGEST_NAME = 100
+_LONGEST_MESSAGE = 1000
+_MOST_IN_A_BATCH = 1000
 _CLOSE_S = 2.0
 _BATCHES = frozenset({"2025-03-26", "2024-11-05"})
 _ONLY_LEGACY = frozenset({"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
@@ -339,13 +341,18 @@ class Connection:
         if not messages or self.session.version not in _BATCHES:
             self._send(failed(None, Fault(INVALID_REQUEST, "this protocol version has no batches, and no empty ones")))
             return
-        answers: list[bytes | None] = []
+        if len(messages) > _MOST_IN_A_BATCH:
+            self._send(failed(None, Fault(INVALID_REQUEST, f"a batch has at most {_MOST_IN_A_BATCH} messages")))
+            return
+        given: list[bytes] = []
         expected = sum(1 for message in messages if _wants_answer(bytes(message)))
 
         def gather(answer: bytes | None) -> None:
-            answers.append(answer)
-            given = [item for item in answers if item is not None]
-            if len(answers) == expected and given:
+            nonlocal expected
+            expected -= 1
+            if answer is not None:
+                given.append(answer)
+            if not expected and given:
                 self._send(b"[" + b",".join(given) + b"]")
 
         for message in messages:
@@ -401,7 +408,7 @@ class Connection:
         if version in LEGACY and method != "server/discover":
             return self.session, False
         if version not in MODERN:
-            known = {"supported": [*MODERN, *LEGACY], "requested": version}
+            known = {"supported": [*MODERN, *LEGACY], "requested": clean(version, _LONGEST_NAME)}
             raise Fault(UNSUPPORTED_VERSION, "Unsupported protocol version", known)
         if meta.capabilities is UNSET:
             raise Fault(INVALID_PARAMS, f"{method}: _meta has no {CLIENT_CAPABILITIES}")
@@ -561,7 +568,7 @@ def _succeeded(request_id: RequestId, result: Result) -> bytes:
 
 def failed(request_id: RequestId | None, fault: Fault) -> bytes:
     """Return an error as a message."""
-    error: dict[str, object] = {"code": fault.code, "message": fault.message}
+    error: dict[str, object] = {"code": fault.code, "message": clean(fault.message, _LONGEST_MESSAGE)}
     if fault.data is not None:
         error["data"] = fault.data
     return _encode({"jsonrpc": "2.0", "id": request_id, "error": error})

@@ -3,8 +3,9 @@
 A list is encoded once per change of the catalogue. What a client cannot see in a list can be called all the same.
 """
 
-from asyncio import Queue
-from collections.abc import Callable, Mapping
+import re
+from asyncio import Event
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -13,7 +14,7 @@ from msgspec import Raw, Struct, field
 from switchboard.actions.collection import Collection
 from switchboard.actions.execute import Execute
 from switchboard.actions.lookup import Found, Lookup
-from switchboard.catalog.errors import InvalidRequest, SwitchboardError, UnknownApp, UnknownTool
+from switchboard.catalog.errors import InvalidRequest, InvalidTarget, SwitchboardError, UnknownApp, UnknownTool
 from switchboard.catalog.locales import best
 from switchboard.catalog.model import App
 from switchboard.catalog.names import (
@@ -24,8 +25,9 @@ from switchboard.catalog.names import (
     PORTABLE_EXECUTE,
     PORTABLE_PREFIX,
     guide_name,
-    readings,
+    parse_target,
 )
+from switchboard.catalog.shards import Shards
 from switchboard.catalog.text import clean, nearest
 from switchboard.mcp import results
 from switchboard.mcp.greeting import SERVER_INFO, Greeting
@@ -47,7 +49,7 @@ PAGE = 1000
 LIST_TTL_MS = 10_000
 READ_TTL_MS = 60_000
 _MOST_LISTS = 64
-_PATIENCE_S = 1.0
+PATIENCE_S = 1.0
 """How long a list waits for the first scan; after that it says what is known, and a change is told."""
 _MOST_WAITING = 100
 """How many lists wait so: all of them are made in the same moment, and a thousand long ones are 200 MB."""
@@ -70,6 +72,13 @@ _CAREFUL = (
     "zed",
 )
 """Parts of the names of clients whose models refuse `:` and `.` in the names of tools."""
+_MOST_SUBSCRIPTIONS = 32
+_LONGEST_CALL = 4000
+"""Characters of a name that is read as an app and its tool."""
+_TOOL_OF_A_SITE = re.compile(
+    r"([a-z][a-z0-9+.-]*://(?![^/?#]*@)(?:\[[^\]]*\]|[^/?#:]+)(?::\d{1,5})?(?:[/?#][^:]*)?):(.+)",
+    re.IGNORECASE | re.DOTALL,
+)
 _EMPTY: dict[str, Any] = {"type": "object", "properties": {}}
 _WEB_APP = {
     "uriTemplate": "https://{host}",
@@ -108,7 +117,7 @@ class _Listen(Struct):
 class Server:
     """What a client can ask of the gateway."""
 
-    def __init__(  # noqa: PLR0913 - three actions and three settings
+    def __init__(  # noqa: PLR0913 - three actions and four settings
         self,
         collection: Collection,
         lookup: Lookup,
@@ -117,6 +126,7 @@ class Server:
         greeting: Greeting,
         tool_names: ToolNames = "auto",
         locale: str = "en",
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self._collection = collection
         self._lookup = lookup
@@ -125,7 +135,9 @@ class Server:
         self._tool_names: ToolNames = tool_names
         self._locale = locale
         self._lists: dict[tuple[object, ...], Raw] = {}
-        self._listening: set[Queue[bool]] = set()
+        self._patience_s = patience_s
+        self._listening: set[Event] = set()
+        self._closed = False
         self._given: set[str] = set()
         self._waited = 0
         self._loading = True
@@ -143,14 +155,14 @@ class Server:
         }
 
     def outdated(self) -> list[str]:
-        """Return the kinds of list that were given out since this was last asked: those to call changed."""
-        given, self._given = self._given, set()
-        return sorted(given)
+        """Return the kinds of list that were given out: those to call changed, at every change."""
+        return sorted(self._given)
 
     def close(self) -> None:
         """End every open subscription."""
-        for queue in self._listening:
-            queue.put_nowait(False)
+        self._closed = True
+        for changed in self._listening:
+            changed.set()
 
     def _listing(self, entries: _Entries) -> Method:
         """Return the method of one kind of list, which waits a little for the first scan."""
@@ -162,17 +174,19 @@ class Server:
             return wait(exchange)
 
         async def wait(exchange: Exchange) -> Result:
-            await self._collection.complete(_PATIENCE_S)
+            await self._collection.complete(self._patience_s)
             return self._listed(exchange, entries)
 
         return method
 
     def _listed(self, exchange: Exchange, entries: _Entries) -> Raw:
         start = _start(exchange.read(_List).cursor)
+        snapshot = self._collection.current()
+        if start and start >= len(snapshot.apps):
+            raise Fault(INVALID_PARAMS, "this cursor is beyond the end of the list")
         self._given.add(exchange.method.partition("/")[0])
         spelling = self._spelling(exchange)
-        snapshot = self._collection.current()
-        key = (snapshot.version, entries.__name__, start, spelling.portable, exchange.modern)
+        key = (snapshot.version, self._lookup.names(), entries.__name__, start, spelling.portable, exchange.modern)
         if key not in self._lists:
             if len(self._lists) >= _MOST_LISTS or any(kept[0] != snapshot.version for kept in self._lists):
                 self._lists.clear()
@@ -246,19 +260,23 @@ class Server:
         return await self._called_directly(exchange, name, arguments)
 
     async def _called_directly(self, exchange: Exchange, name: str, arguments: dict[str, Any]) -> Result:
-        """Run `<app id>:<tool>`."""
-        await self._collection.settled(_PATIENCE_S)
-        apps = self._collection.current().apps
-        meant = [address for address in readings(name) if address.owner in apps]
-        if not meant:
-            app_id, _, tool = name.rpartition(":")
-            if not app_id:
-                spelling = self._spelling(exchange)
-                guides = nearest(name, apps, most=1)
-                raise UnknownTool("aai-gateway", name, [*map(guide_name, guides), spelling.discover, spelling.execute])
-            return await self._run(exchange, await self._lookup.app(app_id), tool, arguments)
-        exact = next((item for item in meant if apps[item.owner].capability(item.name) is not None), meant[0])
-        return await self._run(exchange, Found(apps[exact.owner], exact.owner), exact.name, arguments)
+        """Run `<app id>:<tool>`; a site's app is called by its address, and any app by its name."""
+        site = _TOOL_OF_A_SITE.fullmatch(name)
+        if site is not None:
+            return await self._run(exchange, await self._lookup.app(site[1]), site[2], arguments)
+        meant = _meant(name, self._collection.current().apps)
+        if meant is None and not self._collection.is_settled:
+            await self._collection.settled(self._patience_s)
+            meant = _meant(name, self._collection.current().apps)
+        if meant is not None:
+            app, tool = meant
+            return await self._run(exchange, Found(app, app.id), tool, arguments)
+        called, _, tool = name.rpartition(":")
+        if not called:
+            spelling = self._spelling(exchange)
+            guides = nearest(name, self._collection.current().apps, most=1)
+            raise UnknownTool("aai-gateway", name, [*map(guide_name, guides), spelling.discover, spelling.execute])
+        return await self._run(exchange, await self._lookup.app(called), tool, arguments)
 
     async def _run(self, exchange: Exchange, found: Found, tool: str, arguments: Mapping[str, Any]) -> Result:
         return results.from_outcome(await self._execute.run(exchange.caller, found, tool, arguments))
@@ -273,26 +291,33 @@ class Server:
         try:
             raw = await self._collection.published((await self._lookup.app(uri)).app)
         except SwitchboardError as error:
-            data = {"uri": uri, "code": error.code, **results.details_of(error)}
-            raise Fault(_fault(error, exchange), error.message, data) from error
+            data = {"uri": results.shortened(uri), "code": error.code, **results.details_of(error)}
+            raise Fault(_fault(error, exchange), results.message_of(error), data) from error
         contents = [{"uri": uri, "mimeType": "application/json", "text": raw.decode("utf-8-sig", errors="replace")}]
         return self._cacheable(exchange, {"contents": contents}, READ_TTL_MS)
 
     async def _listen(self, exchange: Exchange) -> Result:
-        """Tell a client of the stateless protocol of changes, for as long as it listens."""
+        """Tell a client of the stateless protocol of changes, for as long as it listens.
+
+        Changes that come faster than they can be told are told as one.
+        """
+        if len(self._listening) >= _MOST_SUBSCRIPTIONS:
+            raise Fault(INTERNAL_ERROR, f"at most {_MOST_SUBSCRIPTIONS} subscriptions can be open at once")
         wanted = exchange.read(_Listen).notifications
         identity = {"_meta": {SUBSCRIPTION: exchange.id}}
         kinds = [kind for kind, asked in (("tools", wanted.tools), ("resources", wanted.resources)) if asked]
         honoured = {f"{kind}ListChanged": True for kind in kinds}
         exchange.notify("notifications/subscriptions/acknowledged", {**identity, "notifications": honoured})
-        changes: Queue[bool] = Queue()
-        self._listening.add(changes)
+        changed = Event()
+        self._listening.add(changed)
         try:
-            while await changes.get():
-                for kind in kinds:
+            while not self._closed:
+                await changed.wait()
+                changed.clear()
+                for kind in kinds if not self._closed else ():
                     exchange.notify(f"notifications/{kind}/list_changed", identity)
         finally:
-            self._listening.discard(changes)
+            self._listening.discard(changed)
         return identity
 
     def _changed(self) -> None:
@@ -300,8 +325,33 @@ class Server:
         was_loading, self._loading = self._loading, not self._collection.is_complete
         if was_loading and not self._given:
             return
-        for queue in self._listening:
-            queue.put_nowait(True)
+        for changed in self._listening:
+            changed.set()
+
+
+def _meant(name: str, apps: Shards[str, App]) -> tuple[App, str] | None:
+    """Return which tool of which app a name means, the longest id first; None if it begins with no app's id.
+
+    Only what is written counts: an id that merely ends, or begins, like the text of a name is another app's.
+    """
+    read = [(apps[app_id], tool) for app_id, tool in _divided(name) if app_id in apps]
+    exact = next(((app, tool) for app, tool in read if app.capability(tool) is not None), None)
+    return exact or (read[0] if read else None)
+
+
+def _divided(name: str) -> Iterator[tuple[str, str]]:
+    """Yield every app id and tool that a name can be made of: as they are, then percent-encoded as targets are."""
+    if len(name) > _LONGEST_CALL:
+        return
+    for position in range(len(name) - 2, 0, -1):
+        if name[position] == ":":
+            yield name[:position], name[position + 1 :]
+    try:
+        address = parse_target(name)
+    except InvalidTarget:
+        return
+    if address.kind is None:  # apps have neither skills nor reasoners
+        yield address.owner, address.name
 
 
 def _fault(error: SwitchboardError, exchange: Exchange) -> int:

@@ -7,13 +7,14 @@ from switchboard.catalog.errors import ServiceUnavailable
 _TIMEOUT_S = 10.0
 
 
-def request(
+def request(  # noqa: PLR0913 - what a request is made of
     method: str,
     url: str,
     *,
     api_key: str | None = None,
     parameters: list[tuple[str, str]] | None = None,
     body: bytes | None = None,
+    timeout_s: float = _TIMEOUT_S,
 ) -> tuple[int, bytes]:
     """Send one request and return status and body.
 
@@ -30,7 +31,7 @@ def request(
             params=tuple(parameters or ()),
             content=body,
             headers=headers,
-            timeout=_TIMEOUT_S,
+            timeout=timeout_s,
             trust_env=False,
         )
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:

@@ -7,13 +7,16 @@ and reads no proxies, no netrc and no certificates from the environment.
 
 import asyncio
 import re
+import select
 import socket
 import ssl
 import zlib
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from ipaddress import ip_address
-from typing import Any, cast, final
+from threading import Lock, Thread
+from typing import Any, NamedTuple, cast, final
 from urllib.parse import urljoin
 
 import httpcore2
@@ -48,6 +51,10 @@ _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _CONNECTIONS = 100
 _IDLE_CONNECTIONS = 20
 _IDLE_S = 15.0
+# What is left of an answer that nobody wants: read if it is short and there, so that the connection can be kept.
+_UNWANTED_SIZE = 64 * 1024
+_UNWANTED_S = 0.1
+_LOOK_UPS = 8
 # An address that does not answer must not use up the time of the next one.
 _NEXT_ADDRESS_S = 1.0
 _NO_SUCH_NAME = frozenset(
@@ -80,10 +87,82 @@ class Answer(Struct, frozen=True, kw_only=True):
         return f"Answer(status={self.status}, size={len(self.body)})"
 
 
-async def look_up(host: str, port: int) -> Sequence[Address]:
-    """Ask the operating system, in a thread: names in hosts files and VPNs count."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+def ask_system(host: str, port: int) -> Sequence[Address]:
+    """Ask the operating system, which can take long: names in hosts files and VPNs count."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [ip_address(entry[4][0]) for entry in found]
+
+
+@final
+class LookUps:
+    """Looks names up in a few threads of its own: a name server that is silent holds up nobody but who asks it.
+
+    The threads are none that the end of the process waits for, and end when nobody asks. Whoever gives up waiting is
+    forgotten; the thread is free again when the system answers.
+    """
+
+    def __init__(self, most: int = _LOOK_UPS, ask: Callable[[str, int], Sequence[Address]] = ask_system) -> None:
+        self._most = most
+        self._ask = ask
+        self._lock = Lock()
+        self._running = 0
+        self._waiting: deque[_Question] = deque()
+
+    async def __call__(self, host: str, port: int) -> Sequence[Address]:
+        """Return the addresses of a host, as soon as a thread is free and the system answers.
+
+        Raises:
+            OSError: it cannot be looked up.
+        """
+        loop = asyncio.get_running_loop()
+        question = _Question(host, port, loop, loop.create_future())
+        with self._lock:
+            self._waiting.append(question)
+            start = self._running < self._most
+            self._running += start
+        if start:
+            Thread(target=self._work, name="look-up", daemon=True).start()
+        return await question.answer
+
+    def _work(self) -> None:
+        while (question := self._next()) is not None:
+            try:
+                found = self._ask(question.host, question.port)
+            except Exception as error:  # noqa: BLE001 - it belongs to whoever asked
+                question.settle(error)
+            else:
+                question.settle(found)
+
+    def _next(self) -> "_Question | None":
+        with self._lock:
+            while self._waiting:
+                question = self._waiting.popleft()
+                if not question.answer.done():  # else nobody waits any more
+                    return question
+            self._running -= 1
+            return None
+
+
+class _Question(NamedTuple):
+    """A name that somebody in an event loop waits for."""
+
+    host: str
+    port: int
+    loop: asyncio.AbstractEventLoop
+    answer: asyncio.Future[Sequence[Address]]
+
+    def settle(self, found: Sequence[Address] | Exception) -> None:
+        """Pass on what was found, from a thread."""
+        with suppress(RuntimeError):  # the loop is closed: nobody wants to know
+            self.loop.call_soon_threadsafe(self._tell, found)
+
+    def _tell(self, found: Sequence[Address] | Exception) -> None:
+        if self.answer.done():
+            return
+        if isinstance(found, Exception):
+            self.answer.set_exception(found)
+        else:
+            self.answer.set_result(found)
 
 
 _DEFAULT_LIMITS = Limits()
@@ -93,24 +172,30 @@ _DEFAULT_LIMITS = Limits()
 class Fetch:
     """Calls out, guarded. Connections are kept alive between calls to one origin; use it in one event loop.
 
+    `loopback` is the user's `--dev`; `plain` allows http, which is how agents inside one network speak; `connections`
+    is how many there are at once, None where somebody else limits that.
     `permitted`, `resolve` and `tls` are for tests, which have no public addresses; no configuration reaches them.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is allowed, and the seams
         self,
         *,
         loopback: bool = False,
+        plain: bool = False,
+        connections: int | None = _CONNECTIONS,
         permitted: Callable[[Address], bool] = is_public,
-        resolve: Resolver = look_up,
+        resolve: Resolver | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._guard = Guard(loopback=loopback, permitted=permitted)
+        self._connections = connections
+        self._guard = Guard(loopback=loopback, plain=plain, permitted=permitted)
         # The trust store of the operating system, which is what httpx2 uses too.
         context = tls or httpx2.create_ssl_context(trust_env=False)
+        names = resolve or LookUps()
         # One pool for each scheme: a backend is not told which one it connects for, and it decides what is allowed.
-        self._pools = {"https": self._pool("https", resolve, context), "http": self._pool("http", resolve, context)}
+        self._pools = {"https": self._pool("https", names, context), "http": self._pool("http", names, context)}
 
-    async def send(
+    async def send(  # noqa: PLR0913 - what a request is made of
         self,
         method: str,
         url: str,
@@ -118,8 +203,12 @@ class Fetch:
         headers: Iterable[tuple[str, str]] = (),
         content: bytes | None = None,
         limits: Limits = _DEFAULT_LIMITS,
+        body_wanted: Callable[[int], bool] | None = None,
     ) -> Answer:
         """Send one request, follow the redirects of a GET or HEAD, and return the answer, whatever its status.
+
+        `body_wanted` says for which status the body matters, by default for every one: without it the answer is
+        complete with its head, and its body is empty.
 
         Raises:
             RefusedAddress: the guard objects to the address, or to one that it redirects to.
@@ -130,7 +219,9 @@ class Fetch:
             InvalidRequest: the method or a header cannot be sent.
         """
         target = self._guard.target(url)
-        request = _Request(method=_checked_method(method), headers=_checked(headers), content=content)
+        request = _Request(
+            method=_checked_method(method), headers=_checked(headers), content=content, wanted=body_wanted
+        )
         try:
             async with asyncio.timeout(limits.seconds):
                 return await self._follow(request, target, limits)
@@ -192,6 +283,9 @@ class Fetch:
                 headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers)
                 answer = Answer(status=response.status, headers=headers, body=b"", url=target.url)
                 async with aclosing(response.aiter_stream()) as chunks:
+                    if request.wanted is not None and not request.wanted(answer.status):
+                        await _skip(chunks)
+                        return answer
                     body = await _read(chunks, answer.header("content-encoding"), limits.size)
         except _TooLarge as error:
             raise AnswerTooLarge(f"{target.shown} sends more than {limits.size} bytes.") from error
@@ -202,7 +296,7 @@ class Fetch:
     def _pool(self, scheme: Scheme, resolve: Resolver, tls: ssl.SSLContext) -> httpcore2.AsyncConnectionPool:
         return httpcore2.AsyncConnectionPool(
             ssl_context=tls,
-            max_connections=_CONNECTIONS,
+            max_connections=self._connections,
             max_keepalive_connections=_IDLE_CONNECTIONS,
             keepalive_expiry=_IDLE_S,
             network_backend=_Pinned(lambda address: self._guard.objection(scheme, address), resolve),
@@ -213,11 +307,12 @@ class _Request(Struct, frozen=True, kw_only=True):
     method: str
     headers: Headers
     content: bytes | None
+    wanted: Callable[[int], bool] | None = None
 
     def for_strangers(self) -> "_Request":
         """Return what another origin may get of it."""
         kept = tuple((name, value) for name, value in self.headers if name.lower() in _HARMLESS)
-        return _Request(method=self.method, headers=kept, content=None)
+        return _Request(method=self.method, headers=kept, content=None, wanted=self.wanted)
 
     def lines(self, target: Target) -> list[tuple[str, str]]:
         """Return every header as it is sent."""
@@ -323,6 +418,7 @@ class _Stream(httpcore2.AsyncNetworkStream):
         self._inner = inner
         self._used = False
         self._heard = False
+        self._is_readable = _readable(inner.get_extra_info("socket"))
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
         try:
@@ -358,7 +454,19 @@ class _Stream(httpcore2.AsyncNetworkStream):
             raise
 
     def get_extra_info(self, info: str) -> Any:
+        # The pool asks this of every idle connection twice for each call; anyio's way to the socket is a long one.
+        if info == "is_readable" and self._is_readable is not None:
+            return self._is_readable()
         return self._inner.get_extra_info(info)
+
+
+def _readable(connected: object) -> Callable[[], bool] | None:
+    """Return how to tell whether something can be read from a socket, where the system has a quick way."""
+    if not isinstance(connected, socket.socket) or not hasattr(select, "poll"):
+        return None
+    poll = select.poll()
+    poll.register(connected.fileno(), select.POLLIN)
+    return lambda: connected.fileno() < 0 or bool(poll.poll(0))
 
 
 async def _read(chunks: AsyncIterator[bytes], coding: str | None, size: int) -> bytes:
@@ -385,6 +493,17 @@ async def _read(chunks: AsyncIterator[bytes], coding: str | None, size: int) -> 
     if unpack and not unpack.complete:
         raise _Garbled
     return bytes(body)
+
+
+async def _skip(chunks: AsyncIterator[bytes]) -> None:
+    """Read a body away that nobody wants, if that is quickly done; whether it is whole does not matter either."""
+    arrived = 0
+    with suppress(TimeoutError, *_FOREIGN):
+        async with asyncio.timeout(_UNWANTED_S):
+            async for chunk in chunks:
+                arrived += len(chunk)
+                if arrived > _UNWANTED_SIZE:
+                    return
 
 
 @final

@@ -135,10 +135,13 @@ def is_loopback(address: Address) -> bool:
 
 @final
 class Guard:
-    """What may be called: public addresses over https, and this machine if the user said so."""
+    """What may be called: public addresses over https, this machine if the user said so, http where it is usual."""
 
-    def __init__(self, *, loopback: bool = False, permitted: Callable[[Address], bool] = is_public) -> None:
+    def __init__(
+        self, *, loopback: bool = False, plain: bool = False, permitted: Callable[[Address], bool] = is_public
+    ) -> None:
         self._loopback = loopback
+        self._plain = plain
         self._permitted = permitted
 
     def target(self, url: str) -> Target:
@@ -169,14 +172,14 @@ class Guard:
         """Return why nobody may connect to this address, or None."""
         if is_loopback(address) and self._loopback:
             return None
-        if scheme == "http":
+        if scheme == "http" and not self._plain:
             return f"{address} is not this machine, and anything else needs https"
         if self._permitted(address):
             return None
         return f"{address} is this machine; --dev allows that" if is_loopback(address) else f"{address} is not public"
 
     def _objection_to(self, target: Target) -> str | None:
-        if target.scheme == "http" and not self._loopback:
+        if target.scheme == "http" and not self._loopback and not self._plain:
             return "it is not https"
         return None if target.address is None else self.objection(target.scheme, target.address)
 

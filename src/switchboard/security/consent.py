@@ -7,6 +7,10 @@ import msgspec
 from switchboard.actions.ports import Consent
 from switchboard.catalog.errors import ConsentRequired
 from switchboard.catalog.model import App, Caller, Capability, Owner
+from switchboard.catalog.text import clean
+
+_LONGEST_NAME = 100
+"""Of a name in the message, which goes on after it with what to do."""
 
 
 @final
@@ -17,8 +21,9 @@ class NobodyToAsk(Consent):
         """Refuse."""
         name = owner.names.primary if isinstance(owner, App) else owner.id
         raise ConsentRequired(
-            f"The user has not allowed {caller.name} to use {capability.id} of {name}, and this version "
-            "of the gateway has no way to ask. Tell the user; do not try again.",
+            f"The user has not allowed {caller.name} to use {clean(capability.id, _LONGEST_NAME)} of "
+            f"{clean(name, _LONGEST_NAME)}, and this version of the gateway has no way to ask. Tell the user; do not "
+            "try again.",
             app_id=owner.id,
             app_name=name,
             tool=capability.id,

@@ -5,6 +5,9 @@ from typing import final
 from switchboard.actions.ports import Secret, Secrets
 from switchboard.catalog.errors import AuthRequired
 from switchboard.catalog.model import App, Caller, Owner
+from switchboard.catalog.text import clean
+
+_LONGEST_NAME = 100
 
 
 @final
@@ -16,5 +19,6 @@ class NoSecrets(Secrets):
         del caller
         if not isinstance(owner, App) or owner.auth is None:
             return None
-        message = f"{owner.names.primary} wants a sign-in ({owner.auth.type}), which this version cannot do."
+        name = clean(owner.names.primary, _LONGEST_NAME)
+        message = f"{name} wants a sign-in ({owner.auth.type}), which this version cannot do."
         raise AuthRequired(message, app_id=owner.id, app_name=owner.names.primary, auth_type=owner.auth.type)

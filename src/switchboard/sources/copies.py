@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from switchboard.catalog.bindings import Http, McpHttp, Skill
-from switchboard.catalog.errors import InvalidDescriptor
+from switchboard.catalog.errors import InvalidDescriptor, RefusedAddress
 from switchboard.catalog.findings import Problem
 from switchboard.catalog.model import App, Platform
 from switchboard.descriptors import aai
@@ -31,9 +31,12 @@ TTL_S = 24 * 60 * 60
 NAME = "aai.json"
 _META = ".meta"
 _LARGEST_META = 16 * 1024
+LONGEST_SOURCE = 2000
+"""How long an address may be that is noted: a note that were too long to be read would be none."""
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _FORBIDDEN = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 _SENDABLE = re.compile(r"[\x20-\x7e]{1,1000}")
+_LEFTOVER = re.compile(r"\..+\.\d+\.\d+")
 _PORTS = {"https": 443, "http": 80}
 
 
@@ -46,6 +49,13 @@ class Meta(Struct, frozen=True, kw_only=True, omit_defaults=True):
     etag: str | None = None
     registry: str | None = None
     """Which registry it came through, where it did."""
+    asked_url: str | None = None
+    """What was asked for, where that redirected to `source_url`."""
+
+    @property
+    def asked(self) -> str:
+        """The address that has to be asked for the next version."""
+        return self.asked_url or self.source_url
 
     @property
     def validator(self) -> str | None:
@@ -73,11 +83,18 @@ class Copy(Struct, frozen=True):
     meta: Meta
 
 
-def note(now: float, source_url: str, etag: str | None = None, registry: str | None = None) -> Meta:
+def note(
+    now: float,
+    source_url: str,
+    etag: str | None = None,
+    registry: str | None = None,
+    asked_url: str | None = None,
+) -> Meta:
     """Return the note for a copy that was fetched now."""
     at = datetime.fromtimestamp(int(now), UTC).isoformat().replace("+00:00", "Z")
     kept = etag if etag and _SENDABLE.fullmatch(etag) else None
-    return Meta(fetched_at=at, ttl_seconds=TTL_S, source_url=source_url, etag=kept, registry=registry)
+    asked = None if asked_url == source_url else asked_url
+    return Meta(fetched_at=at, ttl_seconds=TTL_S, source_url=source_url, etag=kept, registry=registry, asked_url=asked)
 
 
 def read(folder: Path) -> Copy | None:
@@ -97,6 +114,20 @@ def read_meta(folder: Path) -> Meta | None:
         return msgspec.json.decode(text, type=Meta)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+
+
+def has_note(folder: Path) -> bool:
+    """Tell whether there is a note beside a descriptor, also one that cannot be read."""
+    return os.path.lexists(folder / (NAME + _META))
+
+
+def signature(folder: Path) -> tuple[int, ...] | None:
+    """Return what changes when a copy or its note does; None where one of them is missing."""
+    try:
+        found = [os.stat(folder / name) for name in (NAME + _META, NAME)]  # noqa: PTH116 - five hundred in a row
+    except OSError:
+        return None
+    return tuple(number for one in found for number in (one.st_mtime_ns, one.st_size, one.st_ino))
 
 
 def write(folder: Path, copy: Copy) -> None:
@@ -139,12 +170,29 @@ def write_meta(folder: Path, meta: Meta) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a copy, and its folder if nothing else is in it."""
-    for name in (NAME + _META, NAME):
+    """Remove a copy, and its folder if nothing else is in it.
+
+    The note goes last: whoever looks meanwhile must not take the copy for a file that somebody put there.
+    """
+    for name in (NAME, NAME + _META):
         with suppress(FileNotFoundError):
             (folder / name).unlink()
     with suppress(OSError):
         folder.rmdir()
+
+
+def sweep(parent: Path, before: float) -> None:
+    """Remove what was being written when a gateway ended, and has not changed since `before`."""
+    from shutil import rmtree  # noqa: PLC0415 - a scan needs it not
+
+    try:
+        left = [entry for entry in os.scandir(parent) if _LEFTOVER.fullmatch(entry.name)]
+    except OSError:
+        return
+    for entry in left:
+        with suppress(OSError):
+            if entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_mtime < before:
+                rmtree(entry.path)
 
 
 def safe_folder(parent: Path, name: str) -> Path | None:
@@ -188,14 +236,24 @@ def origin_of(url: str) -> str | None:
     return f"{parts.scheme}://{parts.netloc}".lower() if parts.scheme in _PORTS and parts.netloc else None
 
 
-def read_web(raw: bytes, *, system: Platform, origin: str) -> aai.Reading:
+def shown_address(url: str) -> str:
+    """Return what a message or a log may show of an address: no query, no user name, no password."""
+    from switchboard.net.guard import Guard  # noqa: PLC0415 - a scan needs no addresses
+
+    try:
+        return Guard(loopback=True, plain=True, permitted=lambda _: True).target(url).shown
+    except RefusedAddress as error:
+        return str(error.details["url"])
+
+
+def read_web(raw: bytes, *, system: Platform, origin: str, folder: str = "") -> aai.Reading:
     """Read a descriptor that a stranger sent: a site must not make this machine run programs.
 
     The first drafts have an entry for each system in one file; there the one for the web is meant.
     """
-    reading = _on_the_web(aai.read(raw, system=system, origin=origin))
+    reading = _on_the_web(aai.read(raw, system=system, folder=folder, origin=origin))
     if reading.app is None:
-        as_web = _on_the_web(aai.read(raw, system="web", origin=origin))
+        as_web = _on_the_web(aai.read(raw, system="web", folder=folder, origin=origin))
         return reading if as_web.app is None else as_web
     return reading
 

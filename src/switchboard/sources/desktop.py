@@ -67,17 +67,17 @@ class Desktop(Source):
 
     def _in_place(self, place: Place, look: "_Look") -> Iterator[Finding]:
         try:
-            candidates = _candidates(place)
+            found = candidates(place)
         except OSError as error:
             if not isinstance(error, FileNotFoundError | NotADirectoryError):
                 yield _unreadable(place, place.path, error)
             return
-        for candidate in candidates:
+        for candidate in found:
             finding = self._at(place, candidate, look)
             if finding is not None:
                 yield finding
 
-    def _at(self, place: Place, candidate: "_Candidate", look: "_Look") -> Finding | None:
+    def _at(self, place: Place, candidate: "Candidate", look: "_Look") -> Finding | None:
         path = candidate.path
         if candidate.complaint:
             return _broken(place, path, candidate.complaint)
@@ -93,6 +93,8 @@ class Desktop(Source):
             return None
         look.seen.add(identity)
         site = _site(path) if place.holds_copies else None
+        if site == "":
+            return _broken(place, path, "is a copy without its note: aai.json.meta cannot be read, or names no site")
         known = self._known.get(path)
         digest = blake2b(raw, digest_size=16).digest()
         if known is None or (known.digest, known.site, known.finding.source) != (digest, site, place.label):
@@ -100,12 +102,14 @@ class Desktop(Source):
         look.known[path] = known
         return known.finding
 
-    def _read(self, place: Place, candidate: "_Candidate", raw: bytes, site: str | None) -> Finding:
-        if site is None:
-            origin = candidate.path.as_uri()
-            reading = aai.read(raw, system=self._system, folder=candidate.folder, origin=origin)
+    def _read(self, place: Place, candidate: "Candidate", raw: bytes, site: str | None) -> Finding:
+        origin = candidate.path.as_uri() if site is None else site
+        # Whatever lies among the copies may have come over the network, also where nothing says so any more.
+        if place.holds_copies:
+            folder = candidate.folder if site is None else ""
+            reading = copies.read_web(raw, system=self._system, origin=origin, folder=folder)
         else:
-            reading = copies.read_web(raw, system=self._system, origin=site)
+            reading = aai.read(raw, system=self._system, folder=candidate.folder, origin=origin)
         problems = (*reading.problems, *self._foreign(reading.app))
         app = None if reading.app is None else replace(reading.app, raw=b"")
         return Finding(source=place.label, location=shown(candidate.path), app=app, problems=problems)
@@ -131,7 +135,7 @@ class _Look(NamedTuple):
     known: dict[Path, _Known]
 
 
-class _Candidate(NamedTuple):
+class Candidate(NamedTuple):
     """A path to try, the name that stands for an id where the document has none, and what is wrong before reading."""
 
     path: Path
@@ -140,31 +144,33 @@ class _Candidate(NamedTuple):
 
 
 def _site(path: Path) -> str | None:
-    """Return the site a copy was fetched from; None where a person has put the file there."""
+    """Return the site a copy was fetched from; None where a person has put the file there, "" where nobody knows."""
     meta = copies.read_meta(path.parent)
-    return None if meta is None else copies.origin_of(meta.source_url)
+    if meta is None:
+        return "" if copies.has_note(path.parent) else None
+    return copies.origin_of(meta.source_url) or ""
 
 
-def _candidates(place: Place) -> list[_Candidate]:
+def candidates(place: Place) -> list[Candidate]:
     """Return the paths to try, by name."""
     folder = place.path
     if place.shape == "file":
-        return [_Candidate(folder, folder.parent.name)]
+        return [Candidate(folder, folder.parent.name)]
     names = sorted(entry.name for entry in folder.iterdir() if place.holds(entry.name))
     match place.shape:
         case "apps":
-            return [_Candidate(folder / name / _NAME, name) for name in names]
+            return [Candidate(folder / name / _NAME, name) for name in names]
         case "files":
-            return [_Candidate(folder / name, name.removesuffix(".json")) for name in names if name.endswith(".json")]
+            return [Candidate(folder / name, name.removesuffix(".json")) for name in names if name.endswith(".json")]
         case "bundles":
             inside = Path("Contents", "Resources", _NAME)
-            return [_Candidate(folder / name / inside, name.removesuffix(".app")) for name in names]
+            return [Candidate(folder / name / inside, name.removesuffix(".app")) for name in names]
         case "entries":
             entries = (_pointed(folder / name) for name in names if name.endswith(".desktop"))
             return [candidate for candidate in entries if candidate is not None]
 
 
-def _pointed(entry: Path) -> _Candidate | None:
+def _pointed(entry: Path) -> Candidate | None:
     """Return the descriptor a desktop entry points to with `X-AAI-Config=`; most entries have none."""
     try:
         text, _ = read_regular(entry, _LARGEST_ENTRY)
@@ -175,8 +181,8 @@ def _pointed(entry: Path) -> _Candidate | None:
         if match is not None:
             target = match[1].strip()
             if not target.startswith("/") or "\0" in target:
-                return _Candidate(entry, entry.stem, "X-AAI-Config is not an absolute path")
-            return _Candidate(Path(target), entry.stem)
+                return Candidate(entry, entry.stem, "X-AAI-Config is not an absolute path")
+            return Candidate(Path(target), entry.stem)
     return None
 
 

@@ -1,8 +1,9 @@
 """Notices when something changes in the scanned places.
 
 The operating system tells (through watchfiles), so that an idle gateway costs next to nothing. A folder that does not
-exist is noticed by its nearest parent that does; only the folders of the layout are watched, never the trees below
-them. What exactly changed is not said: whoever is told looks again, and a look costs little where little changed.
+exist is noticed by its nearest parent that does; only the folders of the layout are watched, and those that links and
+desktop entries lead to, never the trees below them. What exactly changed is not said: whoever is told looks again, and
+a look costs little where little changed.
 """
 
 import os
@@ -14,6 +15,7 @@ from threading import Event as Flag
 from threading import Thread
 from typing import Self
 
+from switchboard.sources.desktop import candidates
 from switchboard.sources.places import Place
 
 _TOGETHER_MS = 800
@@ -56,6 +58,7 @@ def folders(places: Iterable[Place]) -> tuple[Path, ...]:
             found[existing] = None
         if place.shape in ("apps", "bundles") and existing == base:
             found.update(dict.fromkeys(_inner(place)))
+        found.update(dict.fromkeys(_pointed(place)))
     return tuple(found)
 
 
@@ -70,6 +73,24 @@ def _inner(place: Place) -> Iterator[Path]:
         folder = _nearest(*(child / way for way in inside), child)
         if folder is not None:
             yield folder
+
+
+def _pointed(place: Place) -> Iterator[Path]:
+    """Yield the folders of descriptors that lie elsewhere: where an entry points to, where a link leads."""
+    try:
+        found = candidates(place)
+    except OSError:
+        return
+    for candidate in found:
+        path = candidate.path
+        ways = [path] if place.shape == "entries" else []
+        if path.is_symlink():
+            ways.append(Path(os.path.realpath(path)))
+        for way in ways:
+            # No further up: the next folder that is there may be one in which something changes all the time.
+            folder = _nearest(way.parent, way.parent.parent)
+            if folder is not None and os.access(folder, os.R_OK | os.X_OK):
+                yield folder
 
 
 def _nearest(*ways: Path) -> Path | None:
