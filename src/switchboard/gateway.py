@@ -117,7 +117,10 @@ def main(argv: "Sequence[str] | None" = None) -> int:
     registries = options.registry or os.environ.get("AAI_REGISTRY_URL", "").split()
     for registry in registries:
         if not _is_registry(registry):
-            parser.error(f"{registry!r} cannot be a registry. Write https://host, or http://localhost:PORT.")
+            # Not repeated here: who writes a password into an address does not want to read it in a log.
+            parser.error(
+                "a registry is written https://host, or http://localhost:PORT, without a user name or a query."
+            )
     return serve(Options(dev=options.dev, registries=registries, tool_names=options.tool_names))
 
 
@@ -131,7 +134,8 @@ def _is_registry(address: str) -> bool:
         host = parts.hostname or ""
     except ValueError:
         return False
-    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
+    plain = not (parts.query or parts.fragment or "@" in parts.netloc)
+    return bool(host) and plain and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
 
 
 def serve(options: Options, consent: "Consent | None" = None) -> "NoReturn":
@@ -206,6 +210,7 @@ class _Parts:
         from switchboard.actions.lookup import Lookup
         from switchboard.catalog.locales import from_environment
         from switchboard.executors.http import HttpExecutor
+        from switchboard.executors.native import native
         from switchboard.mcp.server import Server
         from switchboard.security.consent import NobodyToAsk
         from switchboard.security.secrets import NoSecrets
@@ -222,18 +227,21 @@ class _Parts:
         self._clock = SystemClock()
         self._fetches: dict[str, Fetch] = {}
         self._problems: set[tuple[str, str]] = set()
+        self._native = native(self._around.environment)
         self._desktop = Desktop(places(self._around, dev=options.dev), self._around.system)
         self.collection = Collection([self._desktop])
         web = WellKnown(site_copies(self._around), self._strangers, self._clock, self._around.system)
+        audit = AuditFile(audit_file("gateway"))
         self.server = Server(
             self.collection,
             Lookup(self.collection, web),
             Execute(
                 consent=consent or NobodyToAsk(),
                 secrets=NoSecrets(),
-                executors={"http": HttpExecutor(self._strangers)},
-                audit=AuditFile(audit_file("gateway")),
+                executors={"http": HttpExecutor(self._strangers), **self._native},
+                audit=audit,
                 clock=self._clock,
+                fingerprint=audit.fingerprint,
             ),
             greeting=GREETING,
             tool_names=options.tool_names,
@@ -252,7 +260,9 @@ class _Parts:
             self._event("error", "job.failed", job=job.__qualname__, error=repr(error))
 
     async def close(self) -> None:
-        """Close what was opened."""
+        """Close what was opened, and end what was started."""
+        for executor in self._native.values():
+            await executor.close()
         for fetch in self._fetches.values():
             await fetch.close()
 
@@ -270,6 +280,8 @@ class _Parts:
             self._event("warning", "scan.slow", seconds=_SLOW_SCAN_S)
             await scan
         self._event("info", "scan.done", apps=len(self.collection.current().apps))
+        if "AAI_HOME" in self._around.environment and not self._around.aai_home.is_dir():
+            self._event("warning", "home.missing", folder=str(self._around.aai_home))
         self._report_problems()
 
         async def changed() -> None:
@@ -333,7 +345,7 @@ class _Parts:
         """Return the client for addresses that somebody else wrote down, made when it is first needed."""
         from switchboard.net.fetch import Fetch
 
-        if "strangers" not in self._fetches:
+        if "strangers" not in self._fetches:  # making one reads every certificate of the system: 28 ms
             self._fetches["strangers"] = Fetch(loopback=self._options.dev)
         return self._fetches["strangers"]
 

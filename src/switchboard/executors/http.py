@@ -1,47 +1,60 @@
-"""Run a tool of a web API: `baseUrl` and path, arguments in path, query or JSON body, one request, no repetition.
+"""Run a tool of a web API: `baseUrl` and path, arguments in path, query, headers or body, one request, no repetition.
 
-A value in the path is percent-encoded whole, so that no argument can lead to another address.
+A value in the path is percent-encoded whole and never makes a step up, so that no argument can lead to another address.
+Nothing that opens the app appears in what is returned or raised, even where the app repeats it.
 """
 
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, cast, final
-from urllib.parse import quote, urlencode
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn, final
+from urllib.parse import quote, quote_plus
 
 import msgspec
 
 from switchboard.actions.ports import Blob, Call, Executor, Outcome, Secret, Text
-from switchboard.catalog.bindings import Http, Json, Pairs, Route
+from switchboard.catalog.bindings import Http, Json, Output, Pairs
 from switchboard.catalog.errors import (
     AuthDenied,
     AuthExpired,
+    AuthRequired,
+    CallTimeout,
     InvalidParams,
+    InvalidRequest,
     NotFound,
     NotSupported,
     RateLimited,
     ServiceUnavailable,
     SwitchboardError,
 )
-from switchboard.catalog.model import Capability
 from switchboard.catalog.text import clean
+from switchboard.executors.limits import LARGEST, seconds
 
 if TYPE_CHECKING:
+    from switchboard.executors.templates import Filled
     from switchboard.net.fetch import Answer, Fetch
 
-_PLACEHOLDER = re.compile(r"\$?\{([^{}]+)\}")
-_IN_QUERY = frozenset({"GET", "HEAD", "DELETE"})
-_DEFAULT_S = 30.0
-_LARGEST = 4 * 1024 * 1024
 _LONGEST_SAID = 500
+_SHORTEST_SECRET = 6
+_REDIRECTS = 5
 _SUCCESS = range(200, 300)
+_CALLERS_FAULT = range(400, 500)
 _FAILURES: dict[int, type[SwitchboardError]] = {
-    401: AuthExpired,
     403: AuthDenied,
     404: NotFound,
+    408: CallTimeout,
     429: RateLimited,
     501: NotSupported,
+    504: CallTimeout,
 }
+_UNAUTHORIZED = 401
 _BAD_ARGUMENTS = (400, 422)
+_CHARSET = re.compile(r"""charset\s*=\s*["']?([A-Za-z0-9._-]{1,40})""", re.IGNORECASE)
+# What answers are written in. Python knows more codecs, and some of them take quadratic time.
+_READ = re.compile(
+    r"utf-?(8|16|32)(-?[lb]e)?|(us-)?ascii|latin-?1|iso-?8859-\d{1,2}|(windows-|cp)125\d|gbk|gb2312|gb18030|big5"
+    r"|shift-jis|sjis|euc-(jp|kr)|koi8-[ru]"
+)
+_HIDDEN = "[secret]"
 
 
 @final
@@ -53,87 +66,108 @@ class HttpExecutor(Executor):
 
     async def run(self, call: Call, secret: Secret | None) -> Outcome:
         """Send the request of this tool."""
-        from switchboard.net.fetch import Limits  # noqa: PLC0415 - the client is imported with the first call
+        from switchboard.executors.templates import fill  # noqa: PLC0415 - with the first call, as is the client
+        from switchboard.net.fetch import Limits  # noqa: PLC0415
 
-        execution, route = call.capability.binding.execution, call.capability.binding.route
+        execution = call.capability.binding.execution
         if not isinstance(execution, Http):
             raise NotSupported(f"{call.owner.id} has no web address.")
-        method = (route.method or "POST").upper()
-        url, body = _request(execution, route, method, call.arguments, secret)
-        milliseconds = route.timeout_ms or execution.timeout_ms
-        limits = Limits(seconds=milliseconds / 1000 if milliseconds else _DEFAULT_S, size=_LARGEST, redirects=0)
-        headers = list(_headers(execution.default_headers, route.headers, secret.headers if secret else ()))
-        if body is not None and not any(name.lower() == "content-type" for name, _ in headers):
-            headers.append(("Content-Type", "application/json"))
-        answer = await self._fetch().send(method, url, headers=headers, content=body, limits=limits)
+        filled = fill(execution, call)
+        limits = Limits(
+            seconds=seconds(call.capability.binding),
+            size=LARGEST,
+            # A redirect could carry to somebody else what the address of this call was opened with.
+            redirects=0 if secret else _REDIRECTS,
+        )
+        answer = await self._fetch().send(
+            filled.method,
+            filled.url(secret.query if secret else ()),
+            headers=_headers(execution.default_headers, filled, secret),
+            content=filled.body,
+            limits=limits,
+        )
         if answer.status not in _SUCCESS:
-            _refuse(call, answer)
-        return _outcome(answer)
+            _refuse(call, answer, secret)
+        return _outcome(answer, call.capability.binding.route.output, secret)
 
 
-def _headers(*layers: Pairs) -> Pairs:
+def _headers(defaults: Pairs, filled: "Filled", secret: Secret | None) -> Pairs:
     """Return the headers of a request; of one name, whatever its letters, the last layer wins."""
+    kind: Pairs = (("Content-Type", filled.content_type),) if filled.content_type else ()
+    layers = (kind, defaults, filled.headers, secret.headers if secret else ())
     merged = {name.lower(): (name, value) for layer in layers for name, value in layer}
     return tuple(merged.values())
 
 
-def _request(
-    execution: Http, route: Route, method: str, arguments: Mapping[str, Any], secret: Secret | None
-) -> tuple[str, bytes | None]:
-    used: set[str] = set()
-
-    def filled(match: re.Match[str]) -> str:
-        name = match[1]
-        if name not in arguments:
-            message = f"The address of this tool needs {name!r}."
-            raise InvalidParams(message, violations=[f"$.{name}: is missing"], schema={"required": [name]})
-        used.add(name)
-        return quote(_plain(arguments[name]), safe="")
-
-    path = _PLACEHOLDER.sub(filled, route.path or "")
-    url = f"{execution.base_url.rstrip('/')}/{path.lstrip('/')}" if path else execution.base_url
-    rest = {name: value for name, value in arguments.items() if name not in used}
-    query = [*route.query, *(_pairs(rest) if method in _IN_QUERY else ()), *(secret.query if secret else ())]
-    if query:
-        url += ("&" if "?" in url else "?") + urlencode(query)
-    return url, None if method in _IN_QUERY else msgspec.json.encode(rest)
+def _outcome(answer: "Answer", output: Output | None, secret: Secret | None) -> Outcome:
+    header = answer.header("content-type") or ""
+    kind = header.partition(";")[0].strip().lower()
+    is_json = kind == "application/json" or kind.endswith("+json") or (not kind and answer.body[:1] in (b"{", b"["))
+    is_text = not kind or kind.startswith("text/") or kind in ("application/xml", "application/x-www-form-urlencoded")
+    if output == "json" or (is_json and output is None):
+        found = _document(_text(answer.body, "", secret))
+        if found is not None:
+            return found
+    elif output is None and not is_text and answer.body:
+        return Outcome(parts=(Blob(kind, answer.body),))
+    return Outcome(parts=(Text(_text(answer.body, header, secret)),))
 
 
-def _pairs(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
-    pairs: list[tuple[str, str]] = []
-    for name, value in arguments.items():
-        values = cast("list[Any]", value) if isinstance(value, list) else [value]
-        pairs += [(name, _plain(item)) for item in values]
-    return pairs
+def _document(text: str) -> Outcome | None:
+    try:
+        document: object = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    if isinstance(document, str):
+        return Outcome(parts=(Text(document),))
+    encoded = msgspec.json.encode(document)
+    return Outcome(parts=(Text(encoded.decode()),), data=Json(encoded))
 
 
-def _plain(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def _outcome(answer: "Answer") -> Outcome:
-    kind = (answer.header("content-type") or "").partition(";")[0].strip().lower()
-    if kind == "application/json" or kind.endswith("+json") or (not kind and answer.body[:1] in b"{["):
-        try:
-            document = msgspec.json.decode(answer.body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return Outcome(parts=(Text(answer.body.decode(errors="replace")),))
-        if isinstance(document, str):
-            return Outcome(parts=(Text(document),))
-        return Outcome(parts=(Text(msgspec.json.encode(document).decode()),), data=Json(answer.body))
-    if not kind or kind.startswith("text/") or kind in ("application/xml", "application/x-www-form-urlencoded"):
-        return Outcome(parts=(Text(answer.body.decode(errors="replace")),))
-    return Outcome(parts=(Blob(kind, answer.body),))
-
-
-def _refuse(call: Call, answer: "Answer") -> NoReturn:
-    said = clean(answer.body[: 4 * _LONGEST_SAID].decode(errors="replace"), _LONGEST_SAID)
+def _refuse(call: Call, answer: "Answer", secret: Secret | None) -> NoReturn:
+    text = _text(answer.body, answer.header("content-type") or "", secret)
+    said = clean(text[: 8 * _LONGEST_SAID], _LONGEST_SAID)
+    retry = clean(answer.header("retry-after") or "", 60)
     message = f"{call.owner.id} answers {answer.status}{': ' + said if said else ''}."
     if answer.status in _BAD_ARGUMENTS:
-        raise InvalidParams(message, violations=[said], schema=_schema(call.capability))
-    kind = _FAILURES.get(answer.status, ServiceUnavailable)
-    raise kind(message, status=answer.status, said=said)
+        schema = msgspec.json.decode(call.capability.input_schema or b"{}")
+        raise InvalidParams(message, violations=[said], schema=schema)
+    details: dict[str, object] = {"status": answer.status, "said": said}
+    if retry:
+        details["retry_after"] = int(retry) if retry.isascii() and retry.isdecimal() else retry
+        message += f" It says when to try again: {retry}{' seconds' if retry.isdecimal() else ''}."
+    raise _kind(answer.status, secret)(message, **details)
 
 
-def _schema(capability: Capability) -> object:
-    return msgspec.json.decode(capability.input_schema or b"{}")
+def _kind(status: int, secret: Secret | None) -> type[SwitchboardError]:
+    if status == _UNAUTHORIZED:
+        return AuthExpired if secret else AuthRequired
+    return _FAILURES.get(status, InvalidRequest if status in _CALLERS_FAULT else ServiceUnavailable)
+
+
+def _text(body: bytes, content_type: str, secret: Secret | None) -> str:
+    """Return a body as text, without what opens the app."""
+    charset = _CHARSET.search(content_type)
+    name = charset[1].lower().replace("_", "-") if charset else ""
+    try:
+        text = body.decode(name if _READ.fullmatch(name) else "utf-8", errors="replace")
+    except (LookupError, UnicodeError):
+        text = body.decode(errors="replace")
+    for value in _values(secret):
+        text = text.replace(value, _HIDDEN)
+    return text.removeprefix("\ufeff")
+
+
+def _values(secret: Secret | None) -> list[str]:
+    """Return everything that must not be shown, longest first: values, what follows a word like Bearer, cookies."""
+    whole = [value for _, value in (*secret.headers, *secret.query)] if secret else []
+    tokens = [value.partition(" ")[2] for value in whole]
+    cookies = [pair.partition("=")[2].strip() for value in whole for pair in value.split(";")]
+    found = {value for value in (*whole, *tokens, *cookies) if len(value) >= _SHORTEST_SECRET}
+    return sorted({form for value in found for form in _forms(value)}, key=len, reverse=True)
+
+
+def _forms(value: str) -> tuple[str, ...]:
+    """Return how a text is written: as it is, in an address, in a query, in JSON of several tastes."""
+    in_json = msgspec.json.encode(value).decode()[1:-1]
+    return (value, quote(value, safe=""), quote(value), quote_plus(value), in_json, in_json.replace("/", "\\/"))
