@@ -1899,12 +1899,6 @@ ONE_SWITCHBOARD = "One switchboard: agents in the gateway, apps on the control p
 
 DEFERRED: dict[str, str] = {
     # id -> the topic that will build it
-    "exec:order:desktop": EXECUTION,
-    "exec:binding:stdio": EXECUTION,
-    "errors:gateway:app-not-running": EXECUTION,
-    "docs:reference:execution": EXECUTION,
-    "execute:target:discovered": EXECUTION,
-    "execute:input:result": EXECUTION,
     "mcp:startup:consents": CONSENT,
     "exec:order:consent": CONSENT,
     "exec:order:web": CONSENT,

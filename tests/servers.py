@@ -43,7 +43,7 @@ class ControlPlane:
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(  # noqa: S603 - our own command
                 [COMMAND, "serve", "--port", "0", "--database-url", f"sqlite:///{folder}/plane.db", *arguments],
-                env={**own, **environment},
+                env={**own, "XDG_DATA_HOME": str(folder), **environment},
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,

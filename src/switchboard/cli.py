@@ -204,6 +204,52 @@ def agents(
     typer.echo(body.decode() if json else terminal.agents_table(body))
 
 
+@app.command(
+    epilog='Examples:\n\n  switchboard execute demo-writer:summarise --input \'{"text": "One. Two."}\'\n\n'
+    "  echo '{\"numbers\": [1, 2]}' | switchboard execute demo-statistician:skill:describe_numbers --input -"
+)
+def execute(
+    target: Annotated[str, typer.Argument(help="What to run, as `discover` prints it.", show_default=False)],
+    *,
+    given: Annotated[
+        str, typer.Option("--input", help="The input, a JSON object; - reads it from standard input.")
+    ] = "{}",
+    json: Annotated[bool, typer.Option("--json", help="Print the whole execution, for scripts.")] = False,
+    server: Server = _LOCAL,
+    api_key: Key = None,
+) -> None:
+    """Run one capability of an agent and show its result.
+
+    Exit code 0: it succeeded. 1: it did not, or no control plane answers. 2: the input is not a JSON object.
+    """
+    import sys  # noqa: PLC0415 - only here
+
+    from switchboard import control_plane  # noqa: PLC0415 - other commands start without a server
+
+    text = sys.stdin.buffer.read() if given == "-" else given.encode()
+    if not terminal.is_json_object(text):
+        _refuse('--input must be a JSON object, for example \'{"text": "hello"}\'')
+    try:
+        body = control_plane.execute(server, target, text, api_key)
+    except control_plane.AskError as error:
+        typer.echo(f"switchboard: {error}", err=True)
+        raise typer.Exit(1) from None
+    typer.echo(body.decode() if json else terminal.result_text(body))
+
+
+@app.command(epilog="Examples:\n\n  switchboard audit\n\n  switchboard audit --limit 5 --json")
+def audit(
+    *,
+    limit: Annotated[int, typer.Option(help="How many of the newest lines to show.", min=1)] = 50,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, one line each, for scripts.")] = False,
+) -> None:
+    """Show what was executed on this machine: who, what, when, what was decided, how it ended. Never with what."""
+    from switchboard import control_plane  # noqa: PLC0415 - other commands start without a server
+
+    lines = control_plane.audit(limit)
+    typer.echo(lines.decode() if json else terminal.audit_table(lines), nl=not json)
+
+
 def _ask(server: str, path: str, given: Mapping[str, object], api_key: str | None) -> bytes:
     from switchboard import control_plane  # noqa: PLC0415 - other commands start without a server
 

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
 
 import msgspec
 from msgspec.structs import replace
@@ -17,6 +18,9 @@ from msgspec.structs import replace
 from switchboard import __version__
 from switchboard.actions.browse import Browse
 from switchboard.actions.directory import Directory
+from switchboard.actions.ends import Ends
+from switchboard.actions.execute import Execute
+from switchboard.actions.executions import Executions, Rules
 from switchboard.actions.life import FLUSH_S, TICK_S, Life
 from switchboard.actions.ports import Clock, StoredAgent
 from switchboard.actions.register import Register
@@ -25,19 +29,32 @@ from switchboard.catalog.errors import InvalidDescriptor, ServiceUnavailable
 from switchboard.catalog.health import State
 from switchboard.catalog.model import Agent
 from switchboard.descriptors import agent as agents
+from switchboard.executors.agent import AgentExecutor
+from switchboard.executors.webhooks import Webhooks
 from switchboard.rest.app import App
 from switchboard.rest.discovery import PATH, Discovery
+from switchboard.rest.executions import ExecutionRoutes
 from switchboard.rest.nodes import Nodes
 from switchboard.rest.pages import Pages
 from switchboard.rest.server import Server, bind
-from switchboard.settings import ServeSettings, database_path
+from switchboard.security.rules import AllowRules
+from switchboard.security.secrets import NoSecrets
+from switchboard.settings import AUDITED, ServeSettings, audit_file, database_path
+from switchboard.store.audit import AuditFile
+from switchboard.store.audit import read as read_audit
 from switchboard.store.sqlite import SqliteStore
 from switchboard.telemetry.clock import SystemClock
-from switchboard.telemetry.logs import Log, ToLog
+from switchboard.telemetry.logs import Log, ToLog, timestamp
 from switchboard.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from switchboard.net.fetch import Fetch
 
 _LOG_FLUSH_S = 0.25
 _GIVE_BACK_S = 10.0
+_FORGET_S = 600.0
+_ASK_S = 10.0
+_EXECUTE_S = 610.0
 
 
 class ControlPlane:
@@ -51,14 +68,66 @@ class ControlPlane:
         self.directory = Directory(self.store, self.clock, self._read, settings.cache_ttl)
         self.life = Life(self.directory, self.store, self.clock, self._health_changed)
         self.directory.listen(self.life.remember)
-        register = Register(self.store, self.directory, self.life, self.clock)
+        self._fetch: Fetch | None = None
+        self._webhook_fetch: Fetch | None = None
+        rules = AllowRules(settings.allow)
+        self.executions = self._executions(settings, rules)
+        register = Register(self.store, self.directory, self.life, self.clock, followers=self.executions, gate=rules)
         browse = Browse(self.directory)
         metrics = Metrics()
         discovery = Discovery(browse, self.clock, metrics, self.log, instance=os.urandom(4).hex())
         self.pages = Pages(browse, discovery, metrics, self.clock, __version__, contract("openapi.json"))
         nodes = Nodes(register, browse, self.life, self.clock, metrics)
-        routes = [*nodes.routes(), *self.pages.routes()]
-        self.app = App(discovery, routes, self.clock, self.log, settings.api_key)
+        routes = [*nodes.routes(), *ExecutionRoutes(self.executions, self.clock).routes(), *self.pages.routes()]
+        self.app = App(discovery, routes, self.clock, self.log, settings.callers)
+
+    def _executions(self, settings: ServeSettings, allowed: AllowRules) -> Executions:
+        ends = Ends()
+        audit = AuditFile(audit_file("control-plane"))
+        agents = AgentExecutor(self._client, ends, settings.agent_timeout)
+        execute = Execute(
+            consent=allowed,
+            secrets=NoSecrets(),
+            executors={"agent": agents},
+            audit=audit,
+            clock=self.clock,
+            fingerprint=audit.fingerprint,
+        )
+        return Executions(
+            directory=self.directory,
+            execute=execute,
+            ends=ends,
+            store=self.store.executions,
+            agents=agents,
+            messenger=Webhooks(self._webhook_client),
+            clock=self.clock,
+            log=self.log,
+            rules=Rules(
+                at_once=settings.agent_concurrency,
+                run_s=settings.execution_timeout,
+                unknown_s=settings.report_timeout,
+                lost_s=settings.agent_lost_after,
+            ),
+        )
+
+    def _webhook_client(self) -> "Fetch":
+        """Return a client of its own for webhooks: those that hang must not take the sockets of calls to agents."""
+        if self._webhook_fetch is None:
+            from switchboard.net.fetch import Fetch  # noqa: PLC0415 - as below
+            from switchboard.net.guard import is_reachable  # noqa: PLC0415
+
+            self._webhook_fetch = Fetch(loopback=True, plain=True, permitted=is_reachable)
+        return self._webhook_fetch
+
+    def _client(self) -> "Fetch":
+        """Return the client for agents' addresses, made when the first one is called."""
+        if self._fetch is None:
+            from switchboard.net.fetch import Fetch  # noqa: PLC0415 - an instance that only lists need not load it
+            from switchboard.net.guard import is_reachable  # noqa: PLC0415
+
+            # How many calls there are at once is limited for each agent.
+            self._fetch = Fetch(loopback=True, plain=True, connections=None, permitted=is_reachable)
+        return self._fetch
 
     async def start(self) -> None:
         """Open the store and take everything in.
@@ -68,6 +137,7 @@ class ControlPlane:
         """
         await self.store.open()
         await self.directory.catch_up()
+        await self.executions.recover()
         # What was loaded stays: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
@@ -76,6 +146,10 @@ class ControlPlane:
 
     async def stop(self) -> None:
         """Write what is in memory only, and close."""
+        await self.executions.close()
+        for fetch in (self._fetch, self._webhook_fetch):
+            if fetch is not None:
+                await fetch.close()
         try:
             await self.life.flush()
         except ServiceUnavailable as error:
@@ -90,6 +164,7 @@ class ControlPlane:
             self._every(TICK_S, self._tick),
             self._every(FLUSH_S, self._flush),
             self._every(_GIVE_BACK_S, self._give_back),
+            self._every(_FORGET_S, self.executions.forget_old),
         )
 
     async def _every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
@@ -130,6 +205,8 @@ class ControlPlane:
         self.log.event(
             "info", "agent health changed", self.clock.now(), agent=agent_id, health=state.health, reason=state.reason
         )
+        if state.health == "inactive":
+            self.executions.agent_gone(agent_id)
 
 
 def read_stored(stored: StoredAgent) -> Agent | None:
@@ -194,12 +271,15 @@ async def _serve(settings: ServeSettings, listener: Any, url: str) -> int:
     def begun() -> None:
         nonlocal demo
         if settings.demo:
-            demo = asyncio.create_task(_start_demo(url, settings.api_key))
+            demo = asyncio.create_task(_start_demo(url, next(iter(settings.callers.values()), None)))
         print(f"Switchboard control plane on {url}", flush=True)
         print(f"  discover:  {url}{PATH}\n  docs:      {url}/docs", flush=True)
 
+    loop = asyncio.get_running_loop()
+
     def ending() -> None:
         plane.pages.ready = False
+        loop.call_soon_threadsafe(plane.executions.stop_waiting)
 
     server = Server(plane.app, begun, ending)
     keeping = asyncio.create_task(plane.keep())
@@ -245,20 +325,62 @@ def ask(url: str, path: str, parameters: Sequence[tuple[str, str]], api_key: str
     Raises:
         AskError: nobody answers there, or it refused; the message says which, and what to do.
     """
+    return _answer(url, path, api_key, parameters=list(parameters))
+
+
+def execute(url: str, target: str, given: bytes, api_key: str | None) -> bytes:
+    """Have a running control plane execute something, and return its answer.
+
+    Raises:
+        AskError: nobody answers there, or it did not work; the message says which, and what to do.
+    """
+    body = b'{"input":%b}' % given
+    return _answer(url, f"/api/v1/execute/{quote(target, safe=':')}", api_key, body=body)
+
+
+def _answer(
+    url: str,
+    path: str,
+    api_key: str | None,
+    *,
+    parameters: list[tuple[str, str]] | None = None,
+    body: bytes | None = None,
+) -> bytes:
     from switchboard.net.client import request  # noqa: PLC0415 - 120 ms that `serve` need not pay
 
+    method = "GET" if body is None else "POST"
+    timeout_s = _ASK_S if body is None else _EXECUTE_S
     try:
-        status, body = request("GET", url.rstrip("/") + path, api_key=api_key, parameters=list(parameters))
+        status, answer = request(
+            method, url.rstrip("/") + path, api_key=api_key, parameters=parameters, body=body, timeout_s=timeout_s
+        )
     except ServiceUnavailable as error:
         hint = "Start one with `switchboard serve`, or name another with --server."
         raise AskError(f"No control plane answers at {url}. {hint}") from error
     if status == 200:  # noqa: PLR2004 - what the status means
-        return body
+        return answer
+    raise AskError(_said(answer) or f"{url} answered {status}; is a control plane there?")
+
+
+def _said(answer: bytes) -> str:
+    """Return what an error says, whichever of its two forms it has."""
     try:
-        message = str(msgspec.json.decode(body)["message"])
-    except (msgspec.DecodeError, KeyError, TypeError):
-        message = f"{url} answered {status}; is a control plane there?"
-    raise AskError(message)
+        document = msgspec.json.decode(answer, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    said = str(document.get("message") or document.get("error_message") or "")
+    details: Any = document.get("details")
+    schema: object = cast("dict[str, Any]", details).get("schema") if isinstance(details, dict) else None
+    return f"{said} The schema: {msgspec.json.encode(schema).decode()}" if schema else said
+
+
+def audit(most: int) -> bytes:
+    """Return the newest lines of both audit records of this machine, oldest first, a JSON object each."""
+    entries = [entry for half in AUDITED for entry in read_audit(audit_file(half))]
+    newest = sorted(entries, key=lambda entry: entry.at)[-most:]
+    return b"".join(
+        msgspec.json.encode({**msgspec.structs.asdict(entry), "at": timestamp(entry.at)}) + b"\n" for entry in newest
+    )
 
 
 class AskError(Exception):

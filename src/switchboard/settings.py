@@ -9,6 +9,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,6 +24,11 @@ _VARIABLES = {
     "api_key": ("SWITCHBOARD_API_KEY", "AGENTFIELD_API_KEY"),
     "log_level": ("SWITCHBOARD_LOG_LEVEL",),
     "cache_ttl": ("SWITCHBOARD_CACHE_TTL",),
+    "agent_concurrency": ("SWITCHBOARD_AGENT_CONCURRENCY",),
+    "agent_timeout": ("SWITCHBOARD_AGENT_TIMEOUT",),
+    "execution_timeout": ("SWITCHBOARD_EXECUTION_TIMEOUT",),
+    "report_timeout": ("SWITCHBOARD_REPORT_TIMEOUT",),
+    "agent_lost_after": ("SWITCHBOARD_AGENT_LOST_AFTER",),
 }
 
 
@@ -41,9 +47,28 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     cache_ttl: Annotated[float, Meta(ge=0, le=30)] = 30.0
     """Seconds after which a reader asks the store for news, even if none came."""
     demo: bool = False
+    keys: dict[str, str] = {}
+    """More keys, by the name of whoever has one; `api_key` is the key of `default`."""
+    allow: dict[str, list[str]] = {}
+    """Who may execute: agent patterns, each with the names of the callers it is for; others are open to every key."""
+    agent_concurrency: Annotated[int, Meta(ge=1)] = 64
+    """How many executions one agent works on at once."""
+    agent_timeout: Annotated[float, Meta(gt=0)] = 90.0
+    """Seconds an agent may take to answer."""
+    execution_timeout: Annotated[float, Meta(gt=0)] = 3600.0
+    """Seconds an agent may work on one execution."""
+    report_timeout: Annotated[float, Meta(gt=0)] = 20.0
+    """Seconds after a restart in which an agent may still report what nobody knows it has."""
+    agent_lost_after: Annotated[float, Meta(ge=0)] = 30.0
+    """Seconds an agent may be gone before what it was working on has failed."""
+
+    @property
+    def callers(self) -> dict[str, str]:
+        """Every key by the name of its owner."""
+        return ({"default": self.api_key} if self.api_key else {}) | self.keys
 
     def __repr__(self) -> str:
-        key = "set" if self.api_key else "none"
+        key = "set" if self.callers else "none"
         return f"ServeSettings({self.host}:{self.port}, {self.database_url}, api_key {key})"
 
 
@@ -71,7 +96,9 @@ def serve_settings(flags: Mapping[str, Any], environment: Mapping[str, str] = os
         settings = convert(given, ServeSettings, strict=False)
     except ValidationError as error:
         raise SettingsError(f"A setting cannot be used: {error}.") from error
-    if not settings.api_key and not is_loopback(settings.host):
+    _check_keys(settings)
+    _check_rules(settings)
+    if not settings.callers and not is_loopback(settings.host):
         raise SettingsError(
             f"{settings.host} can be reached from other machines, so an API key is needed. Set SWITCHBOARD_API_KEY, "
             "or listen on 127.0.0.1."
@@ -104,11 +131,42 @@ def database_path(url: str) -> str:
     raise SettingsError(f"{url.partition(':')[0]} databases are not supported by this version. Use sqlite:///FILE.")
 
 
-def audit_file(half: Literal["gateway", "control-plane"]) -> Path:
+Half = Literal["gateway", "control-plane"]
+AUDITED: tuple[Half, ...] = ("gateway", "control-plane")
+
+
+def audit_file(half: Half) -> Path:
     """Return where one half of the product keeps its audit record."""
     import platformdirs  # noqa: PLC0415 - not every command needs it
 
     return Path(platformdirs.user_data_dir("switchboard", appauthor=False)) / "audit" / f"{half}.jsonl"
+
+
+def _check_keys(settings: ServeSettings) -> None:
+    """Refuse keys that would let anybody in, or leave open whose they are; a key itself is never shown."""
+    if settings.api_key is not None and not settings.api_key.strip():
+        raise SettingsError("The setting api_key is empty. Give it a key, or leave it out.")
+    if settings.api_key is not None and "default" in settings.keys:
+        raise SettingsError("Both api_key and keys have a key for default. Leave one of them out.")
+    owners: dict[str, str] = {}
+    for name, key in settings.callers.items():
+        if not key.strip():
+            raise SettingsError(f"The key of {name!r} in keys is empty. Give it a key, or leave it out.")
+        if key in owners:
+            raise SettingsError(f"{owners[key]!r} and {name!r} have the same key. Give each caller a key of its own.")
+        owners[key] = name
+
+
+def _check_rules(settings: ServeSettings) -> None:
+    """Refuse names in rules that nobody can have: such a rule would close an agent to whom it was meant for."""
+    known = [*settings.callers, "anonymous", "*"]
+    for pattern, names in settings.allow.items():
+        for name in names:
+            if name not in known:
+                near = get_close_matches(name, list(settings.callers) or ["anonymous"], 1, 0)[0]
+                raise SettingsError(
+                    f"The rule for {pattern!r} in allow names {name!r}, which has no key. Did you mean {near!r}?"
+                )
 
 
 def _from_file(path: Path) -> dict[str, Any]:

@@ -88,6 +88,39 @@ def agents_table(answer: bytes) -> str:
     return f"{table}\n{counted}" if table else counted
 
 
+def is_json_object(text: bytes) -> bool:
+    """Tell whether a text is a JSON object."""
+    try:
+        return isinstance(msgspec.json.decode(text), dict)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+
+
+def result_text(answer: bytes) -> str:
+    """Return the result of an execution for people: a text as it is, anything else as indented JSON."""
+    result: Any = msgspec.json.decode(answer).get("result")
+    return result if isinstance(result, str) else msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
+
+
+def audit_table(lines: bytes) -> str:
+    """Return lines of the audit record as a table."""
+    entries: list[dict[str, Any]] = [msgspec.json.decode(line) for line in lines.splitlines()]
+    rows = [
+        (
+            entry["at"],
+            clean(entry["caller"], 40),
+            clean(f"{entry['owner']}:{entry['capability']}", 80),
+            entry["decision"],
+            entry["outcome"],
+            f"{entry['duration_ms']} ms",
+        )
+        for entry in entries
+    ]
+    table = _table(("WHEN", "CALLER", "WHAT", "DECISION", "OUTCOME", "TOOK"), rows, right="TOOK") if rows else ""
+    counted = _count(len(rows), "execution")
+    return f"{table}\n{counted}" if table else counted
+
+
 def problem_lines(finding: Finding) -> list[str]:
     """Return one line per problem, as compilers write them: place, severity, path, message."""
     return [

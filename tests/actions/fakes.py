@@ -1,4 +1,4 @@
-"""A clock that tests turn, and a store that fails or waits when tests say so."""
+"""A clock that tests turn, and stores that fail or wait when tests say so."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -6,9 +6,11 @@ from typing import final
 
 from msgspec.structs import replace
 
-from switchboard.actions.ports import AgentStore, Clock, StoredAgent
+from switchboard.actions.ports import AgentStore, Clock, ExecutionStore, Note, StoredAgent
 from switchboard.catalog.errors import ServiceUnavailable
+from switchboard.catalog.executions import Ended, Execution
 from switchboard.catalog.health import State
+from switchboard.store.notes import MOST_NOTES, fitting
 
 
 @final
@@ -75,6 +77,98 @@ class MemoryStore(AgentStore):
         for agent_id, at in seen.items():
             self.agents[agent_id] = replace(self.agents[agent_id], seen_at=at)
         return self.revision
+
+    def _check(self) -> None:
+        if self.down:
+            raise ServiceUnavailable("The store is down.")
+
+
+@final
+class MemoryExecutions(ExecutionStore):
+    """Keeps executions in memory, in the order they were accepted, and can be made to fail."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Execution] = {}
+        self.said: list[Note] = []
+        self.down = False
+
+    async def accept(self, execution: Execution) -> Execution:
+        """Remember, unless the key or the id is known."""
+        self._check()
+        key = (execution.caller, execution.idempotency_key)
+        for known in self.rows.values():
+            if execution.idempotency_key is not None and (known.caller, known.idempotency_key) == key:
+                return known
+        return self.rows.setdefault(execution.id, execution)
+
+    async def keyed(self, caller: str, idempotency_key: str) -> Execution | None:
+        """Find by key."""
+        self._check()
+        key = (caller, idempotency_key)
+        return next((one for one in self.rows.values() if (one.caller, one.idempotency_key) == key), None)
+
+    async def hand(self, execution_id: str, at: float, instance_id: str) -> bool:
+        """Move from queued to running."""
+        self._check()
+        known = self.rows.get(execution_id)
+        if known is None or known.status != "queued":
+            return False
+        self.rows[execution_id] = replace(known, status="running", handed_at=at, instance_id=instance_id)
+        return True
+
+    async def acknowledge(self, execution_id: str, at: float) -> None:
+        """Note the first time of one that is running."""
+        self._check()
+        known = self.rows.get(execution_id)
+        if known is not None and known.status == "running" and known.acknowledged_at is None:
+            self.rows[execution_id] = replace(known, acknowledged_at=at)
+
+    async def settle(self, execution_id: str, ended: Ended) -> tuple[Execution | None, bool]:
+        """Note the first end."""
+        self._check()
+        known = self.rows.get(execution_id)
+        if known is None or known.ended is not None:
+            return known, False
+        self.rows[execution_id] = replace(known, status=ended.status, ended=ended)
+        return self.rows[execution_id], True
+
+    async def executions(self, ids: Sequence[str]) -> Mapping[str, Execution]:
+        """Return what is known."""
+        self._check()
+        return {key: self.rows[key] for key in ids if key in self.rows}
+
+    async def unfinished(self) -> Sequence[Execution]:
+        """Return what has no end."""
+        self._check()
+        return sorted((row for row in self.rows.values() if row.ended is None), key=lambda row: row.created_at)
+
+    async def add_notes(self, notes: Sequence[Note]) -> None:
+        """Remember the newest of each."""
+        self._check()
+        self.said = sorted([*self.said, *map(fitting, notes)], key=lambda note: note.at)
+        for execution_id in {note.execution_id for note in notes}:
+            for note in (await self.notes(execution_id))[:-MOST_NOTES]:
+                self.said.remove(note)
+
+    async def notes(self, execution_id: str) -> Sequence[Note]:
+        """Return what was said, oldest first."""
+        self._check()
+        return [note for note in self.said if note.execution_id == execution_id]
+
+    async def forget(self, ended_before: float, most: int) -> int:
+        """Forget what ended first, its notes, and as many old notes about what is not here."""
+        self._check()
+        old = [row for row in self.rows.values() if row.ended is not None and row.ended.at < ended_before]
+        old = sorted(old, key=lambda row: row.ended.at if row.ended else 0)[: max(0, most)]
+        for row in old:
+            del self.rows[row.id]
+        gone = {row.id for row in old}
+        self.said = [note for note in self.said if note.execution_id not in gone]
+        lost = [note for note in self.said if note.at < ended_before and note.execution_id not in self.rows]
+        orphans = lost[: max(0, most)]
+        for note in orphans:
+            self.said.remove(note)
+        return max(len(old), len(orphans))
 
     def _check(self) -> None:
         if self.down:

@@ -48,4 +48,7 @@ def test_an_unknown_suite_is_told_which_there_are() -> None:
         [sys.executable, "-m", "bench", "nonsense"], cwd=ROOT, capture_output=True, text=True, check=False
     )
 
-    assert (run.returncode, run.stderr) == (2, "no suite nonsense; there are: scan, catalog, discovery, gateway\n")
+    assert (run.returncode, run.stderr) == (
+        2,
+        "no suite nonsense; there are: scan, catalog, discovery, gateway, store, execute\n",
+    )

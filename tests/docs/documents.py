@@ -14,6 +14,7 @@ _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _VOLATILE = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"), "TIME"),
     (re.compile(r"\breq_[0-9a-f]+"), "REQUEST"),
+    (re.compile(r"\b(exec|run)_\d{8}_\d{6}_[0-9a-z]{10,12}\b"), r"\1_ID"),
     (re.compile(r'W/\\?"[^"\\]+\\?"'), "ETAG"),
     (re.compile(r"(?:127\.0\.0\.1|localhost):\d+"), "ADDRESS"),
     (re.compile(r"(?i)^(date|content-length): .*$", re.MULTILINE), r"\1: VOLATILE"),

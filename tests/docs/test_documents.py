@@ -2,7 +2,8 @@
 
 In a document, `http://localhost:8080` is a server with the sample agents and `http://localhost:9000` one with a key.
 A second word after the language of an example says where its answer comes from: `log` is the server's log, `store-down`
-a server without its store, `failure` an error inside.
+a server without its store, `failure` an error inside, `settings` a file that a server is started with, and `refused`
+what that server answers somebody whom its rules do not name.
 """
 
 import json
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
+from typing import get_args
 from xml.etree import ElementTree as ET
 
 import httpx2
@@ -25,15 +27,17 @@ from tests.docs.documents import ROOT, Block, blocks, broken_links, commands, he
 from tests.servers import ControlPlane, registration
 from tests.support import requirement
 
+from switchboard.catalog.executions import Status
 from switchboard.rest.answers import error_body
 
 DISCOVERY = ROOT / "docs/api/DISCOVERY_API.md"
 REGISTRATION = ROOT / "docs/api/AGENT_REGISTRATION.md"
+EXECUTION = ROOT / "docs/api/EXECUTION_API.md"
 GUIDE = ROOT / "docs/guides/USING_DISCOVERY_API.md"
-DOCUMENTS = (DISCOVERY, REGISTRATION, GUIDE)
+DOCUMENTS = (DISCOVERY, REGISTRATION, EXECUTION, GUIDE)
 BLOCKS = {document: blocks(document) for document in DOCUMENTS}
 KEY = "open-sesame"
-LANGUAGES = {"console", "python", "text", "json", "xml", "http"}
+LANGUAGES = {"console", "python", "text", "json", "xml", "http", "toml"}
 SERVE = re.compile(r"\bswitchboard serve\b")
 BETWEEN = "\x1e"
 """Printed between the outputs of two commands: the ASCII character for this purpose."""
@@ -184,6 +188,33 @@ def test_the_registration_reference_treats_the_whole_life_of_an_agent() -> None:
     assert wanted - set(headings(REGISTRATION)) == set()
 
 
+@requirement("docs:reference:execution")
+def test_the_execution_reference_treats_the_whole_life_of_an_execution() -> None:
+    """Seed 004, section 14, names this document; its tables have every status, reason, limit and path there is."""
+    wanted = {
+        "Targets",
+        "Input",
+        "Execute and wait",
+        "Execute without waiting",
+        "Webhooks",
+        "Idempotency",
+        "Cancel",
+        "Reports of agents",
+        "Statuses and reasons",
+        "Limits",
+        "What is promised",
+        "Keys and rules",
+        "Error codes and handling",
+    }
+    contract = json.loads((ROOT / "contract/openapi.json").read_text(encoding="utf-8"))
+    text = EXECUTION.read_text(encoding="utf-8").replace("{id}", "{execution_id}")
+    paths = [path for path in contract["paths"] if path.startswith(("/api/v1/execut", "/api/v1/workflow"))]
+
+    assert wanted - set(headings(EXECUTION)) == set()
+    assert [path for path in paths if path not in text] == []
+    assert [status for status in get_args(Status) if f"| `{status}` |" not in text] == []
+
+
 @requirement("docs:reference:architecture")
 def test_the_architecture_names_every_room() -> None:
     """A room that is built stands in docs/ARCHITECTURE.md."""
@@ -303,6 +334,34 @@ def test_a_server_without_its_store_answers_as_shown(tmp_path: Path) -> None:
     assert (answer.status_code, answer.json()["total_agents"], health.status_code) == (200, 1, 200)
     assert (refused.status_code, refused.headers["retry-after"], heartbeat.status_code, down) == (503, "1", 200, 0.0)
     assert sorted(texts) == sorted(real)
+
+
+def test_the_settings_file_shown_gives_callers_names_and_rules(tmp_path: Path) -> None:
+    """Somebody whom the rules name is let through, somebody else gets the refusal shown, a stranger none of it."""
+    (shown,) = (block.text for block in BLOCKS[EXECUTION] if block.marker == "settings")
+    (refusal,) = (block.text for block in BLOCKS[EXECUTION] if block.marker == "refused")
+    (tmp_path / "settings.toml").write_text(shown)
+    plane = ControlPlane(tmp_path, "--config", str(tmp_path / "settings.toml"), XDG_DATA_HOME=str(tmp_path))
+    try:
+        plane.client.headers["X-API-Key"] = "another-secret"
+        plane.register(registration("billing-eu", {"pay": []}))
+        plane.client.headers["X-API-Key"] = "open-sesame"
+        plane.register(registration("weather", {"look": []}, base_url="http://127.0.0.1:2"))
+        answers = [
+            plane.client.post(f"/api/v1/execute/{target}", headers={"X-API-Key": key})
+            for key, target in (
+                ("open-sesame", "billing-eu:pay"),
+                ("open-sesame", "weather:look"),
+                ("another-secret", "billing-eu:pay"),
+                ("wrong", "weather:look"),
+            )
+        ]
+    finally:
+        stop(plane)
+
+    # Nobody listens at the addresses of these agents: 503 means that the call was put through.
+    assert [answer.status_code for answer in answers] == [403, 503, 503, 401]
+    assert steady_json(answers[0].text) == steady_json(refusal)
 
 
 def test_a_failure_inside_has_the_body_shown() -> None:

@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+from tests.journeys.waiting import wait_until
+from tests.servers import ControlPlane
 from tests.support import requirement
 
 from switchboard import __version__
@@ -21,7 +23,9 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def run(tmp_path: Path) -> Run:
     """Run a command of this environment with an empty home."""
 
-    def command(name: str, *arguments: str, home: Path | None = None) -> subprocess.CompletedProcess[str]:
+    def command(
+        name: str, *arguments: str, home: Path | None = None, given: str | None = None, **more: str
+    ) -> subprocess.CompletedProcess[str]:
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "AAI_"))}
         return subprocess.run(  # noqa: S603 - our own commands
             [str(Path(sys.executable).with_name(name)), *arguments],
@@ -30,8 +34,10 @@ def run(tmp_path: Path) -> Run:
                 "HOME": str(tmp_path),
                 "AAI_HOME": str(home or tmp_path / "aai"),
                 "XDG_DATA_DIRS": str(tmp_path / "share"),
+                **more,
             },
             cwd=tmp_path,
+            input=given,
             capture_output=True,
             text=True,
             encoding="utf-8",
@@ -168,3 +174,111 @@ def test_check_without_a_file_says_so(run: Run, tmp_path: Path) -> None:
     assert "checks files only" in run("switchboard", "check", "https://example.com/aai.json").stderr
     assert "choose one" in run("switchboard", "check", "--json", "--canonical", str(EXAMPLE)).stderr
     assert run("aai-gateway", "--sc").returncode == 2
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, str]]:
+    """A control plane with the sample agents, and the environment in which commands find it and its audit record."""
+    folder = tmp_path_factory.mktemp("demo")
+    plane = ControlPlane(folder, "--demo", XDG_DATA_HOME=str(folder))
+    wait_until(lambda: plane.discover()["total_agents"] == 2)
+    yield {"AGENTFIELD_SERVER": plane.url, "XDG_DATA_HOME": str(folder)}
+    plane.stop()
+
+
+@requirement("execute:input:result")
+def test_execute_prints_the_result(run: Run, demo: dict[str, str]) -> None:
+    """For people the result alone; the input may come from standard input."""
+    text = '{"text": "Tea is hot. Tea is green. Coffee."}'
+    numbers = '{"numbers": [1, 2, 6]}'
+
+    first = run("switchboard", "execute", "demo-writer:skill:keywords", "--input", text, **demo)
+    second = run("switchboard", "execute", "demo-statistician:describe_numbers", "--input", "-", given=numbers, **demo)
+
+    assert (first.returncode, first.stderr, json.loads(first.stdout)) == (0, "", ["coffee", "green"])
+    assert (second.returncode, json.loads(second.stdout)["mean"]) == (0, 3.0)
+
+
+def test_execute_prints_the_whole_execution_for_scripts(run: Run, demo: dict[str, str]) -> None:
+    """With its id, and one line long."""
+    result = run("switchboard", "execute", "demo-writer:summarise", "--input", '{"text": "One."}', "--json", **demo)
+
+    document = json.loads(result.stdout)
+    assert (document["status"], document["result"]) == ("succeeded", {"summary": "One."})
+    assert document["execution_id"].startswith("exec_")
+    assert result.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize("given", ['{"text"', "[1]"])
+def test_execute_takes_nothing_but_a_json_object(run: Run, given: str) -> None:
+    """Anything else is an error of use, found before anybody is asked: exit code 2."""
+    result = run("switchboard", "execute", "a:b", "--input", given, "--server", "http://127.0.0.1:1")
+
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == 'switchboard: --input must be a JSON object, for example \'{"text": "hello"}\'\n'
+
+
+@pytest.mark.parametrize(
+    ("target", "nearest"), [("demo-writer:sumarise", "summarise"), ("demo-writter:summarise", "demo-writer")]
+)
+def test_execute_of_what_is_not_there_names_what_is_nearest(
+    run: Run, demo: dict[str, str], target: str, nearest: str
+) -> None:
+    """A wrong name of an agent or of what it can do: exit code 1."""
+    result = run("switchboard", "execute", target, **demo)
+
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.endswith(f"Did you mean {nearest}?\n")
+
+
+def test_execute_with_an_input_that_does_not_fit_shows_the_schema(run: Run, demo: dict[str, str]) -> None:
+    """And what is wrong with it."""
+    result = run("switchboard", "execute", "demo-writer:summarise", "--input", '{"txet": "One."}', **demo)
+
+    said, _, schema = result.stderr.partition(" The schema: ")
+    assert result.returncode == 1
+    assert said == 'switchboard: The arguments do not fit: $: "text" is a required property.'
+    assert json.loads(schema)["required"] == ["text"]
+
+
+def test_execute_that_fails_prints_what_the_agent_says(run: Run, demo: dict[str, str]) -> None:
+    """In its own words, with exit code 1."""
+    result = run("switchboard", "execute", "demo-statistician:describe_numbers", "--input", '{"numbers": []}', **demo)
+
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith("switchboard: demo-statistician answers 422: cannot work with this input")
+
+
+def test_execute_without_a_control_plane_says_how_to_start_one(run: Run) -> None:
+    """One line, exit code 1."""
+    result = run("switchboard", "execute", "a:b", "--server", "http://127.0.0.1:1")
+
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == (
+        "switchboard: No control plane answers at http://127.0.0.1:1. "
+        "Start one with `switchboard serve`, or name another with --server.\n"
+    )
+
+
+def test_audit_shows_who_executed_what_and_how_it_ended(run: Run, demo: dict[str, str]) -> None:
+    """Allowed or refused, in a table or as JSON; never with what: that is a hash."""
+    for given in ('{"text": "A secret word."}', '{"secret": 1}'):
+        run("switchboard", "execute", "demo-writer:summarise", "--input", given, **demo)
+
+    table = run("switchboard", "audit", **demo).stdout.splitlines()
+    newest = run("switchboard", "audit", "--json", "--limit", "2", **demo).stdout
+
+    assert table[0].split() == ["WHEN", "CALLER", "WHAT", "DECISION", "OUTCOME", "TOOK"]
+    assert table[-4].split()[1:5] == ["anonymous", "demo-writer:summarise", "allowed", "OK"]
+    assert table[-3].split()[1:6] == ["anonymous", "demo-writer:summarise", "not", "asked", "INVALID_PARAMS"]
+    assert table[-1].endswith(" executions")
+    assert [json.loads(line)["outcome"] for line in newest.splitlines()] == ["OK", "INVALID_PARAMS"]
+    assert "secret" not in run("switchboard", "audit", "--json", **demo).stdout
+
+
+def test_an_empty_audit_record_says_so(run: Run) -> None:
+    """For people; for scripts there is nothing to print."""
+    table, lines = run("switchboard", "audit"), run("switchboard", "audit", "--json")
+
+    assert (table.returncode, table.stdout) == (0, "0 executions\n")
+    assert (lines.returncode, lines.stdout) == (0, "")

@@ -5,7 +5,7 @@ audit record, whatever became of it.
 """
 
 from asyncio import CancelledError
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from secrets import token_hex
 from typing import Any
@@ -15,23 +15,35 @@ import msgspec
 from switchboard.actions.lookup import Found
 from switchboard.actions.ports import Audit, Call, Clock, Consent, Entry, Executor, Outcome, Secrets
 from switchboard.catalog.bindings import ExecutionKind
-from switchboard.catalog.errors import ConsentRequired, NotSupported, SwitchboardError, UnknownTool
+from switchboard.catalog.errors import NotSupported, SwitchboardError, UnknownTool
 from switchboard.catalog.model import App, Caller
 from switchboard.catalog.schema import ArgumentCheck
 from switchboard.catalog.text import nearest
 
 Executors = Mapping[ExecutionKind, Executor]
+Fingerprint = Callable[[bytes], str]
+"""Makes of arguments what stands for them in the record: the same for the same, and nothing to read them from."""
 
 
 class Execute:
     """Puts calls through."""
 
-    def __init__(self, *, consent: Consent, secrets: Secrets, executors: Executors, audit: Audit, clock: Clock) -> None:
+    def __init__(  # noqa: PLR0913 - one collaborator for each step
+        self,
+        *,
+        consent: Consent,
+        secrets: Secrets,
+        executors: Executors,
+        audit: Audit,
+        clock: Clock,
+        fingerprint: Fingerprint | None = None,
+    ) -> None:
         self._consent = consent
         self._secrets = secrets
         self._executors = executors
         self._audit = audit
         self._clock = clock
+        self._fingerprint = fingerprint or _plain_hash
         self._check = ArgumentCheck()
 
     async def run(self, caller: Caller, found: Found, tool: str, arguments: Mapping[str, Any]) -> Outcome:
@@ -58,29 +70,42 @@ class Execute:
         Raises:
             SwitchboardError: as `run` does.
         """
-        begun, outcome = self._clock.passed(), "CANCELLED"
-        decision = "not asked"
+        await self.admit(call)
+        return await self.perform(call)
+
+    async def admit(self, call: Call) -> None:
+        """Check the arguments and ask for consent; a refusal is recorded.
+
+        Raises:
+            InvalidParams, ConsentRequired: the call may not be performed.
+        """
+        begun, decision = self._clock.passed(), "not asked"
         try:
             self._check.require(call.capability.input_schema, call.arguments)
             decision = "denied"
             await self._consent.require(call.caller, call.owner, call.capability)
-            decision = "allowed"
+        except SwitchboardError as error:
+            self._audit.note(self._entry(call, decision, error.code, begun))
+            raise
+
+    async def perform(self, call: Call) -> Outcome:
+        """Unlock and run a call that was admitted, and record what became of it.
+
+        Raises:
+            SwitchboardError: what the owner or the way to it says.
+        """
+        begun, outcome = self._clock.passed(), "INTERNAL_ERROR"
+        try:
             brought = await self._run(call)
             outcome = "APP_ERROR" if brought.failed else "OK"
-        except ConsentRequired as error:
-            outcome = error.code
-            raise
         except SwitchboardError as error:
-            decision = "not asked" if decision == "denied" else decision
             outcome = error.code
             raise
         except CancelledError:
-            raise
-        except Exception:
-            outcome = "INTERNAL_ERROR"
+            outcome = "CANCELLED"
             raise
         finally:
-            self._audit.note(self._entry(call, decision, outcome, begun))
+            self._audit.note(self._entry(call, "allowed", outcome, begun))
         return brought
 
     async def _run(self, call: Call) -> Outcome:
@@ -103,10 +128,9 @@ class Execute:
             decision=decision,
             outcome=outcome,
             duration_ms=int((self._clock.passed() - begun) * 1000),
-            arguments_hash=_hash(call.arguments),
+            arguments_hash=self._fingerprint(msgspec.json.encode(dict(call.arguments), order="deterministic")),
         )
 
 
-def _hash(arguments: Mapping[str, Any]) -> str:
-    """Return what stands for the arguments in the record: the same for the same, and nothing to read them from."""
-    return sha256(msgspec.json.encode(dict(arguments), order="deterministic")).hexdigest()[:32]
+def _plain_hash(arguments: bytes) -> str:
+    return sha256(arguments).hexdigest()[:32]

@@ -12,12 +12,14 @@ from msgspec.structs import replace
 
 from switchboard.actions.directory import Directory
 from switchboard.actions.life import Life
-from switchboard.actions.ports import AgentStore, Clock, StoredAgent
+from switchboard.actions.ports import AgentStore, Clock, Followers, Gate, StoredAgent
 from switchboard.catalog import addresses, health
 from switchboard.catalog.bindings import Json
-from switchboard.catalog.errors import InvalidDescriptor, NotFound, ServiceUnavailable
+from switchboard.catalog.errors import ConsentRequired, InvalidDescriptor, NotFound, ServiceUnavailable
 from switchboard.catalog.health import Rhythm, Said, State
-from switchboard.catalog.model import Agent
+from switchboard.catalog.model import Agent, Caller
+
+_NOBODY = Caller("anonymous")
 
 
 class Newcomer(Struct, frozen=True, kw_only=True):
@@ -31,22 +33,35 @@ class Newcomer(Struct, frozen=True, kw_only=True):
 class Register:
     """Lets agents in and out."""
 
-    def __init__(self, store: AgentStore, directory: Directory, life: Life, clock: Clock) -> None:
+    def __init__(  # noqa: PLR0913 - what a registration meets
+        self,
+        store: AgentStore,
+        directory: Directory,
+        life: Life,
+        clock: Clock,
+        *,
+        followers: Followers | None = None,
+        gate: Gate | None = None,
+    ) -> None:
+        self._followers = followers
+        self._gate = gate
         self._store = store
         self._directory = directory
         self._life = life
         self._clock = clock
 
-    async def register(self, newcomer: Newcomer) -> Agent:
+    async def register(self, newcomer: Newcomer, caller: Caller = _NOBODY) -> Agent:
         """Let an agent in, new or in the place of its older self, whatever version that was.
 
         Raises:
             InvalidDescriptor: its address must not be called.
+            ConsentRequired: the id, or the address, is of an agent that the operator's rules keep from this caller.
             ServiceUnavailable: it could not be remembered, so it is not in.
         """
         reason = addresses.refusal(newcomer.agent.base_url)
         if reason is not None:
             raise InvalidDescriptor(f"The registration's base_url {reason}.", problems=[f"$.base_url: {reason}"])
+        self._require_open(caller, newcomer.agent)
         now = self._clock.now()
         state = health.registered(newcomer.said, health.beating(newcomer.heartbeat_s), now)
         agent = replace(newcomer.agent, health=state.health)
@@ -55,20 +70,27 @@ class Register:
         # What was sent is in the store; memory holds only what questions are about.
         if self._directory.apply(replace(stored, revision=revision), replace(agent, raw=Json(b""))):
             self._life.begin(agent.id, state)
+            if self._followers is not None:
+                self._followers.agent_came(agent)
         return agent
 
-    async def remove(self, agent_id: str) -> None:
+    async def remove(self, agent_id: str, caller: Caller = _NOBODY) -> None:
         """Put an agent out.
 
         Raises:
             NotFound: there is none.
+            ConsentRequired: the operator's rules keep it from this caller.
             ServiceUnavailable: it could not be forgotten, so it is still in.
         """
         if agent_id not in self._directory.current().agents:
             raise _unknown(agent_id)
+        if self._gate is not None and not self._gate.is_open(caller, agent_id):
+            raise _closed(caller, agent_id)
         revision = await self._written(self._store.remove(agent_id))
         if self._directory.apply(StoredAgent(id=agent_id, registration=None, revision=revision), None):
             self._life.forget(agent_id)
+            if self._followers is not None:
+                self._followers.agent_gone(agent_id)
 
     def beat(self, agent_id: str, word: Said, rhythm: Rhythm | None = None) -> State:
         """Take a sign of life in.
@@ -94,6 +116,19 @@ class Register:
             await self._life.flush()
         return state
 
+    def _require_open(self, caller: Caller, agent: Agent) -> None:
+        """Refuse who would take the place of an agent that is not theirs, or reach it under another name."""
+        gate = self._gate
+        if gate is None or not gate.has_rules:
+            return
+        if not gate.is_open(caller, agent.id):
+            raise _closed(caller, agent.id)
+        for other in self._directory.current().agents.values():
+            if addresses.origin(other.base_url) == addresses.origin(agent.base_url) and not gate.is_open(
+                caller, other.id
+            ):
+                raise _closed(caller, agent.id)
+
     async def _written(self, writing: Awaitable[int]) -> int:
         try:
             revision = await writing
@@ -102,6 +137,11 @@ class Register:
             raise
         self._directory.note_answer("writing")
         return revision
+
+
+def _closed(caller: Caller, agent_id: str) -> ConsentRequired:
+    message = f"{caller.name} may not register or remove {agent_id} here. The operator's rules decide that."
+    return ConsentRequired(message, agent=agent_id, caller=caller.name)
 
 
 def _unknown(agent_id: str) -> NotFound:

@@ -42,6 +42,16 @@ def refusal(url: str) -> str | None:
     return "is not the address of one host" if address.is_multicast or address.is_unspecified else None
 
 
+def origin(url: str) -> tuple[str, str, int] | None:
+    """Return scheme, host and port of an address in one spelling, to tell whether two lead to the same place."""
+    match = _HOST.match(url)
+    if match is None:
+        return None
+    scheme = url.partition(":")[0].lower()
+    name = unicodedata.normalize("NFKC", (match[1] or match[2]).translate(_DOTS)).rstrip(".").lower()
+    return scheme, str(literal(name) or name), int(match[3] or (443 if scheme == "https" else 80))
+
+
 def literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """Read an address in any notation: dotted, IPv6, mapped, decimal, hexadecimal, octal; None for a name."""
     try:

@@ -4,7 +4,7 @@ Every answer has a request id, every refusal a JSON body.
 """
 
 import hmac
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from hashlib import sha256
 from http import HTTPStatus
 from typing import Any
@@ -34,9 +34,11 @@ OPEN_PATHS = frozenset({"/", "/health", "/ready", "/metrics", "/openapi.json", "
 class App:
     """Takes every request."""
 
-    def __init__(self, discovery: Discovery, routes: list[Route], clock: Clock, log: Log, api_key: str | None) -> None:
+    def __init__(
+        self, discovery: Discovery, routes: list[Route], clock: Clock, log: Log, callers: Mapping[str, str]
+    ) -> None:
         self._discovery = discovery
-        self._key = sha256(api_key.encode()).digest() if api_key else None
+        self._keys = {name: sha256(key.encode()).digest() for name, key in callers.items()}
         self._clock = clock
         self._log = log
         self._routes = routes
@@ -53,18 +55,21 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] == "http" and not self._may_enter(scope):
+        caller = self._caller(scope) if scope["type"] == "http" else None
+        if scope["type"] == "http" and caller is None:
             await _unauthorized(scope, send)
         elif scope["type"] == "http" and scope["path"] == PATH and scope["method"] in _READING:
             await self._discovery(scope, send)
         elif scope["type"] == "http":
+            scope.setdefault("state", {})["caller"] = caller
             await self._other(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._rest(scope, receive, send)
 
-    def _may_enter(self, scope: Scope) -> bool:
-        if self._key is None or scope["path"] in OPEN_PATHS:
-            return True
+    def _caller(self, scope: Scope) -> str | None:
+        """Return whose key a request carries; None where it needs one and has none that fits."""
+        if not self._keys or scope["path"] in OPEN_PATHS:
+            return "anonymous"
         for name, value in scope["headers"]:
             if name == b"x-api-key":
                 given = value
@@ -72,10 +77,14 @@ class App:
                 given = value[7:].strip()
             else:
                 continue
+            if not given.strip():  # nothing is never a key, whatever the settings say
+                continue
             # Hashes of one length: comparing tells neither the key nor how long it is.
-            if hmac.compare_digest(sha256(given).digest(), self._key):
-                return True
-        return False
+            digest = sha256(given).digest()
+            owners = [name for name, known in self._keys.items() if hmac.compare_digest(digest, known)]
+            if owners:
+                return owners[0]
+        return None
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         identity = _identity(scope)

@@ -3,8 +3,7 @@
 Both ways to stay alive are served: POST heartbeats and PATCH leases. Codes and keys are those the SDKs look at.
 """
 
-from asyncio import timeout
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -16,16 +15,15 @@ from switchboard.actions.life import Life
 from switchboard.actions.ports import Clock
 from switchboard.actions.register import Newcomer, Register
 from switchboard.catalog import health
-from switchboard.catalog.errors import CallTimeout, InvalidDescriptor, InvalidQuery, InvalidRequest, NotFound
+from switchboard.catalog.errors import InvalidQuery, InvalidRequest, NotFound
 from switchboard.catalog.health import GRANTED_LEASE_S, Said, State
-from switchboard.catalog.model import Agent
+from switchboard.catalog.model import Agent, Caller
 from switchboard.descriptors import agent as agents
-from switchboard.descriptors.document import LARGEST
-from switchboard.rest.answers import json_response, plain_error, time_text
+from switchboard.rest.answers import json_response, time_text
+from switchboard.rest.bodies import read_body, read_fields
 from switchboard.telemetry.metrics import Metrics
 
 _MOST_WARNINGS = 50
-_BODY_S = 30.0
 _TRUE = ("true", "1", "yes")
 _HEALTHS = ("active", "inactive", "degraded", "unknown")
 
@@ -58,11 +56,10 @@ class Nodes:
     async def register(self, request: Request) -> Response:
         """Let an agent in: 201 once it is remembered."""
         body = await read_body(request)
-        if body is None:
-            return _too_large(request)
         registration = agents.read(body)
         agent = await self._register.register(
-            Newcomer(agent=registration.agent, said=registration.said, heartbeat_s=registration.heartbeat_s)
+            Newcomer(agent=registration.agent, said=registration.said, heartbeat_s=registration.heartbeat_s),
+            _caller(request),
         )
         submitted = time_text(self._clock.now())
         answer: dict[str, Any] = {
@@ -84,10 +81,7 @@ class Nodes:
 
     async def heartbeat(self, request: Request) -> Response:
         """Take a heartbeat in; its own time is not trusted, its body may be missing."""
-        body = await read_body(request)
-        if body is None:
-            return _too_large(request)
-        fields = _fields(body)
+        fields = await read_fields(request)
         said = fields.get("status")
         self._register.beat(_id(request), (health.said(said) if isinstance(said, str) else None) or "ready")
         self._metrics.heartbeats.inc()
@@ -96,10 +90,7 @@ class Nodes:
 
     async def renew(self, request: Request) -> Response:
         """Renew a lease: how long the agent may now be silent."""
-        body = await read_body(request)
-        if body is None:
-            return _too_large(request)
-        fields = _fields(body)
+        fields = await read_fields(request)
         phase = fields.get("phase") or fields.get("status") or ""
         word = health.said(phase) if isinstance(phase, str) else None
         if word is None:
@@ -110,10 +101,7 @@ class Nodes:
 
     async def shutdown(self, request: Request) -> Response:
         """Take a goodbye in: the agent is inactive from now on."""
-        body = await read_body(request)
-        if body is None:
-            return _too_large(request)
-        reason = _fields(body).get("reason")
+        reason = (await read_fields(request)).get("reason")
         said = f"shut down ({reason})" if isinstance(reason, str) and reason else "shut down"
         await self._register.goodbye(_id(request), said[:200])
         return json_response({**self._lease(0.0), "message": "shutdown acknowledged"}, 202)
@@ -150,7 +138,7 @@ class Nodes:
     async def remove(self, request: Request) -> Response:
         """Put an agent out."""
         agent_id = _id(request)
-        await self._register.remove(agent_id)
+        await self._register.remove(agent_id, _caller(request))
         return json_response({"success": True, "message": "Node removed", "node_id": agent_id})
 
     async def _agent(self, agent_id: str) -> Agent:
@@ -203,45 +191,8 @@ def _lifecycle(agent: Agent, state: State | None) -> Said:
     return state.said if state else "ready"
 
 
-async def read_body(request: Request) -> bytes | None:
-    """Return the body, or None as soon as it is larger than anything sensible.
-
-    Raises:
-        CallTimeout: it does not come to an end.
-    """
-    body = bytearray()
-    try:
-        async with timeout(_BODY_S):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > LARGEST:
-                    return None
-    except TimeoutError as error:
-        raise CallTimeout(f"The body was not complete after {_BODY_S:g} s.") from error
-    return bytes(body)
-
-
-def _too_large(request: Request) -> Response:
-    return plain_error(
-        request, 413, "payload_too_large", f"The body is larger than {LARGEST} bytes.", limit_bytes=LARGEST
-    )
-
-
-def _fields(body: bytes) -> dict[str, Any]:
-    """Return the object in a small body; an empty one says nothing.
-
-    Raises:
-        InvalidRequest: it is something else.
-    """
-    if not body.strip():
-        return {}
-    try:
-        document: object = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidDescriptor("The body is not JSON.", problems=[f"$: {error}"]) from error
-    if not isinstance(document, dict):
-        raise InvalidDescriptor("The body must be a JSON object.", problems=["$: expected an object"])
-    return cast("dict[str, Any]", document)
+def _caller(request: Request) -> Caller:
+    return Caller(getattr(request.state, "caller", "anonymous"))
 
 
 def _id(request: Request) -> str:

@@ -1,6 +1,8 @@
 """The audit record: one JSON line for each execution, in a file that is only ever appended to."""
 
+import hmac
 import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import final
@@ -8,6 +10,8 @@ from typing import final
 import msgspec
 
 from switchboard.actions.ports import Audit, Entry
+
+_KEY_BYTES = 32
 
 
 @final
@@ -17,6 +21,7 @@ class AuditFile(Audit):
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor: int | None = None
+        self._key: bytes | None = None
         self.lost = 0
         """Lines that could not be written."""
 
@@ -29,6 +34,27 @@ class AuditFile(Audit):
             os.write(self._descriptor, msgspec.json.encode(entry) + b"\n")
         except OSError:
             self.lost += 1
+
+    def fingerprint(self, arguments: bytes) -> str:
+        """Return what stands for arguments: keyed, because short ones could be guessed from a plain hash."""
+        if self._key is None:
+            self._key = _key(self._path.with_name("key"))
+        return hmac.digest(self._key, arguments, "sha256").hex()[:32]
+
+
+def _key(path: Path) -> bytes:
+    """Return the key of this installation, made when it is first needed; where it cannot be kept, one for this run."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(secrets.token_bytes(_KEY_BYTES))
+        except FileExistsError:
+            pass
+        key = path.read_bytes()
+    except OSError:
+        key = b""
+    return key if len(key) >= _KEY_BYTES else secrets.token_bytes(_KEY_BYTES)
 
 
 def read(path: Path) -> Iterator[Entry]:

@@ -1,0 +1,69 @@
+"""Settings of the control plane: what would open it to anybody, or close it to everybody, is refused at the start."""
+
+from pathlib import Path
+
+import pytest
+
+from switchboard.settings import ServeSettings, SettingsError, serve_settings
+
+
+def settings_of(folder: Path, text: str, **environment: str) -> ServeSettings:
+    """Read a settings file."""
+    file = folder / "settings.toml"
+    file.write_text(text, encoding="utf-8")
+    return serve_settings({"config": str(file)}, environment)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('api_key = ""', "api_key is empty"),
+        ('api_key = " \\t"', "api_key is empty"),
+        ('[keys]\nann = ""', "'ann' in keys is empty"),
+        ('[keys]\nann = "k"\nbob = "  "', "'bob' in keys is empty"),
+        ('api_key = "k"\n[keys]\ndefault = "l"', "Both api_key and keys"),
+        ('api_key = "same"\n[keys]\nann = "same"', "'default' and 'ann' have the same key"),
+        ('[keys]\nann = "same"\nbob = "same"', "'ann' and 'bob' have the same key"),
+    ],
+)
+def test_a_key_that_lets_anybody_in_or_is_nobodys_is_refused(tmp_path: Path, text: str, why: str) -> None:
+    """Empty, blank, twice under one name, one for two; and no key is shown."""
+    with pytest.raises(SettingsError, match=why) as caught:
+        settings_of(tmp_path, text)
+
+    assert "same'" not in str(caught.value)
+
+
+def test_a_blank_key_in_the_environment_is_refused() -> None:
+    """A variable that is empty is one that is not set."""
+    with pytest.raises(SettingsError, match="api_key is empty"):
+        serve_settings({}, {"SWITCHBOARD_API_KEY": " "})
+
+    assert serve_settings({}, {"SWITCHBOARD_API_KEY": ""}).callers == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ('[keys]\nbilling-team = "k"\nann = "l"\n[allow]\n"*" = ["biling-team"]', "billing-team"),
+        ('[keys]\nann = "l"\n[allow]\n"a-*" = ["ann"]\n"b-*" = ["ann", "default"]', "ann"),
+        ('[allow]\n"*" = ["anonymos"]', "anonymous"),
+    ],
+)
+def test_a_rule_for_somebody_without_a_key_is_refused(tmp_path: Path, text: str, near: str) -> None:
+    """It says who comes nearest."""
+    with pytest.raises(SettingsError, match=f"Did you mean '{near}'"):
+        settings_of(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "callers"),
+    [
+        ('api_key = "k"\n[allow]\n"*" = ["default", "anonymous", "*"]', {"default": "k"}),
+        ('[keys]\ndefault = "k"\nann = "l"\n[allow]\n"*" = ["ann", "default"]', {"default": "k", "ann": "l"}),
+        ("", {}),
+    ],
+)
+def test_keys_and_rules_that_fit_are_taken(tmp_path: Path, text: str, callers: dict[str, str]) -> None:
+    """Names of keys, the key without a name, and everybody."""
+    assert settings_of(tmp_path, text).callers == callers
