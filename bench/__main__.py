@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import catalog, discovery, gateway, scan
+from bench import catalog, discovery, execute, gateway, scan, store
 from bench.figures import Figure, table
 
 SUITES: dict[str, Callable[[], list[Figure]]] = {
@@ -14,6 +14,8 @@ SUITES: dict[str, Callable[[], list[Figure]]] = {
     "catalog": catalog.figures,
     "discovery": discovery.figures,
     "gateway": gateway.figures,
+    "store": store.figures,
+    "execute": execute.figures,
 }
 
 
