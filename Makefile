@@ -21,10 +21,11 @@ help:  ## show this list
 
 run: $(VENV)/run.stamp  ## set up and run a control plane with sample agents, until Ctrl-C
 	@printf 'In another terminal:\n'
-	@printf '  %-70s %s\n' '$(BIN)/switchboard discover' 'what the sample agents can do'
-	@printf '  %-70s %s\n' '$(BIN)/switchboard agents' 'who is there, and how they are'
-	@printf '  %-70s %s\n' '$(BIN)/aai-gateway --scan' 'the apps on this machine'
-	@printf '  %-70s %s\n\n' '$(BIN)/switchboard check examples/home/com.example.notes' 'what is wrong with a descriptor'
+	@printf '  %-80s %s\n' '$(BIN)/switchboard discover' 'what the sample agents can do'
+	@printf '  %-80s %s\n' '$(BIN)/switchboard agents' 'who is there, and how they are'
+	@printf '  %-80s %s\n' '$(BIN)/switchboard execute demo-writer:summarise --input '"'"'{"text": "One. Two."}'"'" 'run one of them'
+	@printf '  %-80s %s\n' '$(BIN)/aai-gateway --scan' 'the apps on this machine'
+	@printf '  %-80s %s\n\n' '$(BIN)/switchboard check examples/home/com.example.notes' 'what is wrong with a descriptor'
 	@$(BIN)/switchboard serve --demo
 
 setup: $(VENV)/dev.stamp $(AGENTFIELD)/stamp $(MCP)/stamp $(CLIENTS)/stamp  ## set up everything that developing needs
