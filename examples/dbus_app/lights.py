@@ -3,7 +3,6 @@
 Needs dbus-fast (`pip install dbus-fast`). It runs until it is ended or the bus goes away.
 """
 
-# ruff: noqa: INP001 - a program, not a package
 import asyncio
 import json
 from collections.abc import Callable

@@ -3,7 +3,6 @@
 Needs nothing but Python. It is kept running between calls (`keepAlive` in aai.json), and ends when its input does.
 """
 
-# ruff: noqa: INP001 - a program, not a package
 import json
 import sys
 from collections.abc import Callable

@@ -10,9 +10,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from mcp import Client, MCPError, StdioServerParameters
 from mcp_types import Implementation
 from pydantic import BaseModel
+
+from mcp import Client, MCPError, StdioServerParameters
 
 
 class Inbox:
