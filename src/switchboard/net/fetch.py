@@ -11,6 +11,7 @@ import select
 import socket
 import ssl
 import zlib
+from asyncio.trsock import TransportSocket
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, suppress
@@ -51,6 +52,7 @@ _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _CONNECTIONS = 100
 _IDLE_CONNECTIONS = 20
 _IDLE_S = 15.0
+_SENT_TOGETHER = 64 * 1024
 # What is left of an answer that nobody wants: read if it is short and there, so that the connection can be kept.
 _UNWANTED_SIZE = 64 * 1024
 _UNWANTED_S = 0.1
@@ -418,9 +420,13 @@ class _Stream(httpcore2.AsyncNetworkStream):
         self._inner = inner
         self._used = False
         self._heard = False
+        self._unsent = bytearray()
         self._is_readable = _readable(inner.get_extra_info("socket"))
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
+        # An answer may come before everything was taken: what cannot be written does not keep it from being read.
+        with suppress(httpcore2.WriteError):
+            await self._flush(timeout)
         try:
             data = await self._inner.read(max_bytes, timeout)
         except (httpcore2.ReadError, OSError) as error:
@@ -435,7 +441,15 @@ class _Stream(httpcore2.AsyncNetworkStream):
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
         # HTTP/1.1: nothing is written after the first byte of an answer but the next request.
         self._used, self._heard = self._used or self._heard, False
-        await self._inner.write(buffer, timeout)
+        # Head and body go out together, when there is much of it or somebody waits for the answer.
+        self._unsent += buffer
+        if len(self._unsent) > _SENT_TOGETHER:
+            await self._flush(timeout)
+
+    async def _flush(self, timeout: float | None) -> None:  # noqa: ASYNC109
+        if self._unsent:
+            unsent, self._unsent = bytes(self._unsent), bytearray()
+            await self._inner.write(unsent, timeout)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -462,7 +476,7 @@ class _Stream(httpcore2.AsyncNetworkStream):
 
 def _readable(connected: object) -> Callable[[], bool] | None:
     """Return how to tell whether something can be read from a socket, where the system has a quick way."""
-    if not isinstance(connected, socket.socket) or not hasattr(select, "poll"):
+    if not isinstance(connected, socket.socket | TransportSocket) or not hasattr(select, "poll"):
         return None
     poll = select.poll()
     poll.register(connected.fileno(), select.POLLIN)

@@ -19,6 +19,7 @@ from switchboard.catalog.errors import RefusedAddress
 Address = IPv4Address | IPv6Address
 Scheme = Literal["http", "https"]
 
+_MOST_KNOWN, _LONGEST_KNOWN = 256, 500
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _UNREADABLE = "(address not shown)"
 
@@ -143,6 +144,8 @@ class Guard:
         self._loopback = loopback
         self._plain = plain
         self._permitted = permitted
+        # Tools are called at the same few addresses again and again; what an address is does not change.
+        self._known: dict[str, Target] = {}
 
     def target(self, url: str) -> Target:
         """Take a URL apart.
@@ -150,6 +153,16 @@ class Guard:
         Raises:
             RefusedAddress: it must not be called, or cannot be read.
         """
+        known = self._known.get(url)
+        if known is None:
+            known = self._read(url)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            if len(url) <= _LONGEST_KNOWN:
+                self._known[url] = known
+        return known
+
+    def _read(self, url: str) -> Target:
         parts = _split(url)
         if parts.scheme not in ("http", "https"):
             raise RefusedAddress(_shown(parts), "it is not https")
