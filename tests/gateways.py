@@ -14,6 +14,8 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Any, NamedTuple, Self, cast
 
+from tests import certificates
+
 ROOT = Path(__file__).resolve().parent.parent
 GATEWAY = (str(Path(sys.executable).with_name("aai-gateway")),)
 ALLOWED = (sys.executable, str(ROOT / "tests/allowed.py"))
@@ -354,12 +356,8 @@ def web_app(app_id: str, base_url: str, name: str = "Notion", **changes: Any) ->
 
 def certificate(folder: Path) -> Path:
     """Make a key and a certificate for this machine, which nobody trusts."""
-    key, signed, both = folder / "key.pem", folder / "signed.pem", folder / "both.pem"
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=Tests"
-    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    subprocess.run(  # noqa: S603 - our own arguments
-        [*command.split(), *names, "-keyout", str(key), "-out", str(signed)], check=True, capture_output=True
-    )
+    key, signed = certificates.make(folder, "DNS:localhost,IP:127.0.0.1")
+    both = folder / "both.pem"
     both.write_bytes(key.read_bytes() + signed.read_bytes())
     return both
 

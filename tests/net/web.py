@@ -4,12 +4,13 @@ import asyncio
 import socket
 import ssl
 import struct
-import subprocess
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import NamedTuple, Self
+
+from tests import certificates
 
 from switchboard.net.fetch import Fetch
 from switchboard.net.guard import is_loopback, is_public
@@ -161,15 +162,8 @@ class Web:
     """Certificates for `shop.test`, `other.test`, `bücher.test` and 127.0.0.1, and clients that trust them."""
 
     def __init__(self, folder: Path) -> None:
-        self._key, self._certificate = folder / "key.pem", folder / "certificate.pem"
         names = "DNS:shop.test,DNS:other.test,DNS:xn--bcher-kva.test,IP:127.0.0.1"
-        command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=Tests"
-        files = ["-keyout", str(self._key), "-out", str(self._certificate)]
-        subprocess.run(  # noqa: S603 - our own arguments
-            [*command.split(), "-addext", f"subjectAltName={names}", *files],
-            check=True,
-            capture_output=True,
-        )
+        self._key, self._certificate = certificates.make(folder, names)
 
     def site(self, pages: Mapping[str, Reply], at: str = "127.0.0.1") -> Site:
         """Build a site that speaks https."""
