@@ -2,14 +2,18 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Coroutine, Sequence
 from io import BytesIO
 from typing import Any, final
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.actions.fakes import HandClock
 from tests.builders import app
+from tests.support import requirement
 
 from switchboard.actions.collection import Collection
 from switchboard.actions.execute import Execute
@@ -406,3 +410,35 @@ def test_no_portable_name_is_listed_twice() -> None:
         assert not {taken, "app_com_a_b"} & set(names)
 
     play(story)
+
+
+app_ids = st.from_regex(r"[a-z][a-z0-9_-]{0,8}(\.[a-z][a-z0-9_-]{0,8}){1,3}", fullmatch=True)
+tool_names = st.one_of(
+    st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,12}", fullmatch=True),
+    st.sampled_from(["skill:a", "reasoner:a", "a", "%3A", ":", "a:b", "a.b", "数据", "app:x", "aai:exec"]),
+)
+
+
+@requirement("mcp:direct-call:runs", "exec:call:runs")
+@settings(max_examples=60)
+@given(st.dictionaries(app_ids, st.sets(tool_names, min_size=1, max_size=5), min_size=1, max_size=5))
+def test_every_name_that_the_gateway_prints_runs_what_it_names(offered: dict[str, set[str]]) -> None:
+    """Every guide in the list is read, and every example in it is called as printed, and directly as `<id>:<tool>`."""
+
+    async def story() -> None:
+        gateway = Story(*(app(app_id, *sorted(tools)) for app_id, tools in offered.items()))
+        await gateway.collection.load()
+        listed = [tool["name"] for tool in (await gateway.ask("tools/list"))["result"]["tools"]]
+        for name in listed[:-2]:
+            guide = await gateway.call(name)
+            calls = [json.loads(found) for found in re.findall(r"^aai:exec\((.*)\)$", guide, re.MULTILINE)]
+            assert [call["tool"] for call in calls] == sorted(offered[name.removeprefix("app:")])
+            for call in calls:
+                by_guide = await gateway.ask("tools/call", name="aai:exec", arguments=call)
+                direct = await gateway.call(f"{call['app']}:{call['tool']}")
+                meant = f"{call['app']} / {call['tool']}"
+                assert [by_guide["result"]["content"][0]["text"], direct] == [meant, meant]
+
+        assert len(listed) == len(offered) + 2
+
+    asyncio.run(story())
