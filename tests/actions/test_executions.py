@@ -1372,3 +1372,28 @@ def test_who_may_not_execute_an_agent_cannot_take_its_place_or_reach_it_by_anoth
         assert "a" not in plane.directory.current().agents
 
     tell(story)
+
+
+def test_what_no_task_of_this_process_performed_is_recorded_at_its_end_too() -> None:
+    """Sent before a crash and reported after it, never heard of again, or cancelled while it waited."""
+
+    async def story(plane: Plane, server: AgentServer) -> None:
+        server.answer = accepts
+        plane.rows.rows["reported"] = running("reported")
+        plane.rows.rows["lost"] = running("lost")
+        await plane.executions.recover()
+        await plane.report("reported", result=Json(b"1"))
+        await plane.submit()
+        await until(lambda: len(server.calls) == 1)
+        waiting = await plane.submit(caller="other", input={"a": 1})
+        await plane.executions.cancel(waiting, "")
+        await plane.end_of("lost")
+
+        recorded = {entry.call: (entry.caller, entry.outcome) for entry in plane.record.entries}
+        assert recorded == {
+            "reported": ("tester", "OK"),
+            waiting: ("other", "CANCELLED"),
+            "lost": ("tester", "OUTCOME_UNKNOWN"),
+        }
+
+    tell(story, lambda: Plane(replace(PATIENT, at_once=1, unknown_s=0.3)))

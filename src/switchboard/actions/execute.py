@@ -16,6 +16,7 @@ from switchboard.actions.lookup import Found
 from switchboard.actions.ports import Audit, Call, Clock, Consent, Entry, Executor, Outcome, Secrets
 from switchboard.catalog.bindings import ExecutionKind
 from switchboard.catalog.errors import NotSupported, SwitchboardError, UnknownTool
+from switchboard.catalog.executions import Execution
 from switchboard.catalog.model import App, Caller
 from switchboard.catalog.schema import ArgumentCheck
 from switchboard.catalog.text import nearest
@@ -107,6 +108,26 @@ class Execute:
         finally:
             self._audit.note(self._entry(call, "allowed", outcome, begun))
         return brought
+
+    def record_end(self, execution: Execution) -> None:
+        """Record the end of an execution that nobody here performed: it was sent by an earlier process, or never."""
+        ended = execution.ended
+        begun = execution.handed_at or execution.created_at
+        given = msgspec.json.encode(msgspec.json.decode(execution.input), order="deterministic")
+        outcome = "OK" if execution.status == "succeeded" else (ended.reason if ended else None) or execution.status
+        entry = Entry(
+            at=self._clock.now(),
+            call=execution.id,
+            caller=execution.caller,
+            owner=execution.agent_id,
+            origin="",
+            capability=execution.capability,
+            decision="allowed",
+            outcome=outcome if outcome == "OK" else outcome.upper(),
+            duration_ms=int(max(0.0, (ended.at if ended else begun) - begun) * 1000),
+            arguments_hash=self._fingerprint(given),
+        )
+        self._audit.note(entry)
 
     async def _run(self, call: Call) -> Outcome:
         kind = call.capability.binding.kind

@@ -608,6 +608,8 @@ class Executions(Followers):
             live.execution = execution
             self._spawn(self._write_down(execution))
         if execution is not None and execution.ended is not None:
+            if first and (live is None or live.task is None):
+                self._execute.record_end(execution)
             self._finish(execution)
             if first and stop and live is not None and live.task is not None:
                 live.task.cancel()
