@@ -32,7 +32,8 @@ from switchboard.catalog.errors import (
     SwitchboardError,
     UnknownHost,
 )
-from switchboard.net.fetch import Fetch, Limits, LookUps
+from switchboard.net.connections import LookUps
+from switchboard.net.fetch import Fetch, Limits
 from switchboard.net.guard import is_loopback, is_public
 
 NOWHERE: list[list[str]] = [[]]
