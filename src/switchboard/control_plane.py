@@ -44,7 +44,7 @@ from switchboard.store.audit import AuditFile
 from switchboard.store.audit import read as read_audit
 from switchboard.store.sqlite import SqliteStore
 from switchboard.telemetry.clock import SystemClock
-from switchboard.telemetry.logs import Log, ToLog, timestamp
+from switchboard.telemetry.logs import Log, ToLog, fault, timestamp
 from switchboard.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class ControlPlane:
             try:
                 await work()
             except Exception as error:  # noqa: BLE001 - one failure must not end the watch; it is in the log
-                self.log.event("error", "background work failed", self.clock.now(), error=repr(error))
+                self.log.event("error", "background work failed", self.clock.now(), error=fault(error))
 
     async def _write_log(self) -> None:
         self.log.flush()

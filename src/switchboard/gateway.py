@@ -257,7 +257,9 @@ class _Parts:
         try:
             await job
         except Exception as error:  # noqa: BLE001 - the end of a task
-            self._event("error", "job.failed", job=job.__qualname__, error=repr(error))
+            from switchboard.telemetry.logs import fault
+
+            self._event("error", "job.failed", job=job.__qualname__, error=fault(error))
 
     async def close(self) -> None:
         """Close what was opened, and end what was started."""

@@ -46,7 +46,7 @@ from switchboard.catalog.errors import (
 from switchboard.catalog.executions import Ended, EndStatus, Execution, Webhook
 from switchboard.catalog.model import Agent, Caller, Capability, Kind
 from switchboard.catalog.names import readings
-from switchboard.telemetry.logs import Log
+from switchboard.telemetry.logs import Log, fault
 
 _FORGET_AFTER_S = 7 * 24 * 3600.0
 _FORGET_AT_ONCE = 1000
@@ -500,9 +500,7 @@ class Executions(Followers):
             self._log.event("error", "execution.not.sent", self._clock.now(), id=execution_id, error=error.message)
             self._later(self._rules.retry_s, lambda: self._try_again(live))
         except Exception as error:  # noqa: BLE001 - the end of a task
-            # What an error says may hold what the caller sent, so the log gets its name only.
-            name = type(error).__name__
-            self._log.event("error", "execution.broke", self._clock.now(), id=execution_id, error=name)
+            self._log.event("error", "execution.broke", self._clock.now(), id=execution_id, error=fault(error))
             ended = self._failed("The control plane failed.", "internal_error")
             self._spawn(self._settle_surely(execution_id, ended))
 

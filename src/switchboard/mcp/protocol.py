@@ -30,7 +30,7 @@ from switchboard.mcp.greeting import (
     Greeting,
 )
 from switchboard.mcp.sealing import Seal
-from switchboard.telemetry.logs import Log
+from switchboard.telemetry.logs import Log, fault
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -474,7 +474,7 @@ class Connection:
     def _refused(self, request_id: RequestId | None, error: BaseException) -> bytes:
         if isinstance(error, Fault):
             return failed(request_id, error)
-        self._log.event("error", "mcp.request.failed", time(), error=repr(error), kind=type(error).__name__)
+        self._log.event("error", "mcp.request.failed", time(), error=fault(error))
         return failed(request_id, Fault(INTERNAL_ERROR, "The gateway failed; its log says why."))
 
     def _take_notification(self, method: str, params: Raw | UnsetType) -> None:

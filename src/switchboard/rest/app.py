@@ -20,7 +20,7 @@ from switchboard.catalog.errors import InternalError, SwitchboardError
 from switchboard.catalog.text import nearest
 from switchboard.rest.answers import error_body, error_response, plain_error, request_id
 from switchboard.rest.discovery import PATH, Discovery
-from switchboard.telemetry.logs import Log
+from switchboard.telemetry.logs import Log, fault
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -133,7 +133,7 @@ class App:
             self._clock.now(),
             request_id=request.state.request_id,
             path=request.url.path,
-            error=f"{type(error).__name__}: {error}",
+            error=fault(error),
         )
         return error_response(InternalError("Something went wrong inside. The log has the details."), request)
 

@@ -23,7 +23,7 @@ from switchboard.rest.answers import error_body, status_of, time_text
 from switchboard.rest.fragments import Encode, FragmentCache, Variant
 from switchboard.rest.questions import Headers, Question, Wishes
 from switchboard.rest.questions import wishes as wishes_of
-from switchboard.telemetry.logs import Log
+from switchboard.telemetry.logs import Log, fault
 from switchboard.telemetry.metrics import Metrics
 
 PATH = "/api/v1/discovery/capabilities"
@@ -265,7 +265,7 @@ class Discovery:
             self._clock.now(),
             request_id=wishes.request_id,
             filters=question.filters,
-            error=f"{type(error).__name__}: {error}",
+            error=fault(error),
         )
         status, word = status_of(InternalError(""))
         body = error_body(word, "Failed to retrieve agent capabilities", None, wishes.request_id)

@@ -83,6 +83,20 @@ class ToLog(logging.Handler):
             self._log.event(level, record.getMessage(), record.created, source=record.name, error=repr(error))
 
 
+def fault(error: BaseException) -> str:
+    """Return what a log may say of an error that nobody expected: its kind and its place.
+
+    Not its text, which may hold what a caller sent.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return type(error).__name__
+    name = trace.tb_frame.f_code.co_filename.replace("\\", "/").rpartition("/")[2]
+    return f"{type(error).__name__} in {name}:{trace.tb_lineno}"
+
+
 def timestamp(at: float) -> str:
     """Return seconds since 1970 as RFC 3339 in UTC, to the millisecond."""
     second = int(at)
