@@ -52,7 +52,8 @@ def test_a_bug_is_a_500_with_a_request_id_and_an_error_in_the_log() -> None:
     }
     event = json.loads(stream.getvalue())
     assert (event["level"], event["request_id"], event["filters"]["reasoner"]) == ("error", "req_1", "x")
-    assert event["error"] == "ZeroDivisionError in test_failing.py:28"
+    assert event["error"].startswith("ZeroDivisionError in test_failing.py:")
+    assert "a bug" not in json.dumps(event)
 
 
 def test_an_answer_from_memory_says_so_in_a_header() -> None:
