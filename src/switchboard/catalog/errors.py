@@ -24,6 +24,7 @@
     ├── ServiceUnavailable    SERVICE_UNAVAILABLE  it exists and does not answer
     │   ├── StillLoading                           it may exist: not everything has been looked at yet
     │   ├── UnknownHost                            its name cannot be looked up
+    │   ├── VaultUnavailable                       there is nowhere to keep secrets
     │   └── AnswerTooLarge                         it sends more than we take
     ├── InternalError         INTERNAL_ERROR       our own fault
     └── NotSupported          NOT_IMPLEMENTED      it is described, and cannot be run here
@@ -223,6 +224,10 @@ class StillLoading(ServiceUnavailable):
 
 class UnknownHost(ServiceUnavailable):
     """The name of a host cannot be looked up: it does not exist, or there is no network."""
+
+
+class VaultUnavailable(ServiceUnavailable):
+    """There is nowhere to keep secrets and decisions, or it does not open; the message says what to do."""
 
 
 class AnswerTooLarge(ServiceUnavailable):

@@ -1,0 +1,1 @@
+"""Where secrets and decisions are kept: the keychain, or an encrypted file."""
