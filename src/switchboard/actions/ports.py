@@ -1,11 +1,12 @@
 """What the actions need from the rooms around them. Each protocol lives here, with its caller, and stays small."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, final
 
 from msgspec import Struct
 
 from switchboard.catalog.bindings import Json, Pairs
+from switchboard.catalog.errors import NotSupported
 from switchboard.catalog.executions import Ended, Execution, Webhook
 from switchboard.catalog.findings import Finding
 from switchboard.catalog.health import State
@@ -98,10 +99,56 @@ class Call(Struct, frozen=True, kw_only=True):
     """What an agent is told about where the call comes from, as headers."""
 
 
+class Client(Protocol):
+    """The program that calls, while its call waits: what it can be told, and what it can be asked."""
+
+    def patience(self, most_s: float) -> float:
+        """Return how much of that the call may still wait: one after the other, all its waits have to fit in there."""
+        ...
+
+    def progress(self, message: str) -> None:
+        """Tell it what the call is waiting for, if it wants to know."""
+        ...
+
+    async def open_page(self, address: str, message: str) -> bool:
+        """Let it bring a page before the user; tell whether it says that it has: many clients cannot."""
+        ...
+
+    async def choose(self, message: str, choices: Mapping[str, str]) -> str | None:
+        """Let it put a question to the user, and return the key of the choice; None where nothing was chosen.
+
+        Raises:
+            NotSupported: it cannot be asked.
+        """
+        ...
+
+
+@final
+class Unreachable(Client):
+    """Nobody to talk to: the program has gone, or there is no way back to it."""
+
+    def patience(self, most_s: float) -> float:
+        """Wait as long as may be."""
+        return most_s
+
+    def progress(self, message: str) -> None:
+        """Say nothing."""
+
+    async def open_page(self, address: str, message: str) -> bool:
+        """Show nothing."""
+        del address, message
+        return False
+
+    async def choose(self, message: str, choices: Mapping[str, str]) -> str | None:
+        """Refuse."""
+        del message, choices
+        raise NotSupported("The program that calls cannot be asked anything.")
+
+
 class Consent(Protocol):
     """The user's yes or no."""
 
-    async def require(self, caller: Caller, owner: Owner, capability: Capability) -> None:
+    async def require(self, call: Call, client: Client) -> None:
         """Let the call pass if the user allows it.
 
         Raises:
@@ -113,11 +160,21 @@ class Consent(Protocol):
 class Secrets(Protocol):
     """What the user has signed in with."""
 
-    async def secret_for(self, caller: Caller, owner: Owner) -> Secret | None:
-        """Return what opens the owner; None where nothing is needed.
+    async def secret_for(self, call: Call, client: Client) -> Secret | None:
+        """Return what opens the owner of a call; None where nothing is needed.
 
         Raises:
             AuthRequired, AuthDenied, AuthExpired, AuthInvalid: the user has to do something first.
+        """
+        ...
+
+    async def renewed(self, call: Call, refused: Secret) -> Secret | None:
+        """Return something new in the place of what the owner has just refused; None where there is nothing.
+
+        Either way it is not given out again.
+
+        Raises:
+            AuthRequired, AuthExpired, AuthInvalid: what the user can do about it.
         """
         ...
 
