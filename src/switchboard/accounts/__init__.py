@@ -1,0 +1,1 @@
+"""What the user has signed in with, and how: OAuth, keys, app credentials, cookies."""
