@@ -2,7 +2,8 @@
 
     control plane  `POST /execute/…` against the agent's own address; and how many executions a second are accepted
                    for good, on SQLite, while the agent works on them, and while they wait for it
-    gateway        `aai:exec` over MCP on stdio against the backend's own address; consent was given
+    gateway        `aai:exec` over MCP on stdio against the backend's own address; consent is remembered
+    consent        the same against a gateway whose user says yes to everything without being asked
 
 Both sides take turns, a hundred calls each; promised are differences of their medians within one run. The agent and
 the backend are one small server, `python -m bench.execute`, which answers every request with the same bytes.
@@ -17,20 +18,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.gateways import ALLOWED, environment_of, install
+from tests.gateways import ALLOWED, GATEWAY, environment_of, install
 
 from bench.discovery import Process, post, running
 from bench.figures import Figure
 from bench.load import Job, LoadGenerator
 
-TARGETS = {"control plane": 3.0, "accepted": 500.0, "gateway": 1.0}
-"""Milliseconds over a direct call, accepted a second, milliseconds over a direct call."""
+TARGETS = {"control plane": 3.0, "accepted": 500.0, "gateway": 1.0, "consent": 1.0}
+"""Milliseconds over a direct call, or over one that nobody is asked about; accepted a second."""
 ROUNDS = 9
 _CALLS = 100
 _WARM_UP = 200
@@ -99,19 +100,35 @@ def _gateway(folder: Path, callee: Process, direct: Call) -> list[Figure]:
             }
         ],
     )
-    with _exec(home) as through:
-        return against("execute: gateway, HTTP app over MCP on stdio", direct, through, TARGETS["gateway"])
+    around = _agreed(home)
+    with _exec(home, (*GATEWAY, "--dev"), around) as through, _exec(home, ALLOWED, around) as unasked:
+        label = "execute: gateway, HTTP app over MCP on stdio"
+        return [
+            *against(label, direct, through, TARGETS["gateway"]),
+            *against("consent: a remembered decision", unasked, through, TARGETS["consent"], "no question")[:1],
+        ]
 
 
-def against(label: str, direct: Call, through: Call, target: float) -> list[Figure]:
+def _agreed(home: Path) -> dict[str, str]:
+    """Let the user allow everything beforehand; return the environment in which that is known."""
+    key = home / "key"
+    key.write_bytes(bytes(range(32)))
+    key.chmod(0o600)
+    around = {**environment_of(home), "SWITCHBOARD_VAULT": "file", "SWITCHBOARD_KEY_FILE": str(key)}
+    command = [str(Path(sys.executable).with_name("switchboard")), "consent", "grant", "com.example.bench"]
+    subprocess.run([*command, "--caller", "bench", "--dev", "--yes"], env=around, check=True, capture_output=True)  # noqa: S603 - our own command
+    return around
+
+
+def against(label: str, direct: Call, through: Call, target: float, over: str = "a direct call") -> list[Figure]:
     """Let both take turns, and compare their medians."""
     for _ in range(_WARM_UP):
         direct()
         through()
     pairs = [_medians(direct, through) for _ in range(ROUNDS)]
-    over = [(ours - theirs) * 1e3 for theirs, ours in pairs]
+    more = [(ours - theirs) * 1e3 for theirs, ours in pairs]
     return [
-        Figure(f"{label}: over a direct call", statistics.median(over), "ms", max(over) - min(over), target),
+        Figure(f"{label}: over {over}", statistics.median(more), "ms", max(more) - min(more), target),
         Figure(f"{label}: the direct call", statistics.median(theirs for theirs, _ in pairs) * 1e3, "ms"),
     ]
 
@@ -218,10 +235,10 @@ def _kept(port: int, path: str, document: Any) -> Generator[Call]:
 
 
 @contextmanager
-def _exec(home: Path) -> Generator[Call]:
+def _exec(home: Path, command: Sequence[str], around: Mapping[str, str]) -> Generator[Call]:
     """Yield a call of `aai:exec`, over one gateway."""
     with subprocess.Popen(  # noqa: S603 - our own command
-        ALLOWED, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment_of(home), cwd=home
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=dict(around), cwd=home
     ) as process:
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("the gateway has no input or no output")

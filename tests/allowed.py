@@ -2,8 +2,7 @@
 
 from typing import final
 
-from switchboard.actions.ports import Consent
-from switchboard.catalog.model import Caller, Capability, Owner
+from switchboard.actions.ports import Call, Client, Consent
 from switchboard.gateway import Options, serve
 
 
@@ -11,7 +10,7 @@ from switchboard.gateway import Options, serve
 class Yes(Consent):
     """The user's own hand."""
 
-    async def require(self, caller: Caller, owner: Owner, capability: Capability) -> None:
+    async def require(self, call: Call, client: Client) -> None:
         """Allow."""
 
 

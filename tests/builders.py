@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from switchboard.actions.ports import Call
 from switchboard.catalog.bindings import AgentServer, Binding, Http, Json, Route
-from switchboard.catalog.model import Agent, App, Capability, Health, Kind, Names
+from switchboard.catalog.model import Agent, App, Caller, Capability, Health, Kind, Names, Owner
 
 Tagged = Mapping[str, Sequence[str]]
 
@@ -51,3 +52,9 @@ def app(app_id: str, *tools: str) -> App:
 def schema(document: Mapping[str, object]) -> Json:
     """Encode a JSON Schema."""
     return Json(msgspec.json.encode(document))
+
+
+def call_of(owner: Owner, caller: str = "a test", tool: str = "", **arguments: object) -> Call:
+    """Return a call of one of an owner's capabilities, of the first where none is named."""
+    capability = next(item for item in owner.capabilities if tool in ("", item.id))
+    return Call(id="1", caller=Caller(caller), owner=owner, capability=capability, arguments=arguments)

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, cast
 
 from tests import certificates
+from tests.leaks import WATCH, notes_of
 
 ROOT = Path(__file__).resolve().parent.parent
 GATEWAY = (str(Path(sys.executable).with_name("aai-gateway")),)
@@ -41,6 +42,7 @@ class Gateway:
     ) -> None:
         self.home = home
         self.environment = environment_of(home) | dict(environment or {})
+        WATCH.homes.add(home)
         self.process = subprocess.Popen(  # noqa: S603 - our own command
             [*command, *arguments],
             stdin=subprocess.PIPE,
@@ -187,12 +189,14 @@ class Gateway:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
+            WATCH.said.append(("message", line))
             self._lines.put(line)
         self._lines.put(None)
 
     def _read_errors(self) -> None:
         assert self.process.stderr is not None
         for line in self.process.stderr:
+            WATCH.said.append(("standard error", line))
             self._errors.append(line)
 
 
@@ -207,7 +211,8 @@ def environment_of(home: Path) -> dict[str, str]:
         "XDG_DATA_HOME": str(home / ".local/share"),
         "XDG_DATA_DIRS": str(home / "share"),
         "LANG": "C.UTF-8",
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests/site'}",
+        "SWITCHBOARD_TESTS_SPAWNED": str(notes_of(home)),
     }
 
 

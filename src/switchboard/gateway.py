@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
     from switchboard.actions.ports import Consent
     from switchboard.catalog.findings import Finding
+    from switchboard.catalog.model import App, Owner
     from switchboard.mcp.server import ToolNames
     from switchboard.net.fetch import Fetch
+    from switchboard.permissions import Way
     from switchboard.sources.places import Surroundings
     from switchboard.sources.registry import Fetches, Registry
     from switchboard.telemetry.logs import Level, Log
@@ -32,6 +34,7 @@ examples:
   aai-gateway --scan --json      the same for scripts
   aai-gateway --dev              also the descriptors of the build in this folder, and plain http to this machine
   aai-gateway --registry URL     also the web apps of a registry
+  aai-gateway --consent browser  ask the user on a page in the browser, and never in a dialog
 
 in the configuration of an agent client:
   {"mcpServers": {"aai-gateway": {"command": "COMMAND"}}}
@@ -43,6 +46,8 @@ folders:
 environment:
   AAI_REGISTRY_URL               registries, separated by spaces, where no --registry is given
   SWITCHBOARD_LOG_LEVEL          debug, info (default), warning or error
+  SWITCHBOARD_VAULT              where secrets and decisions are kept: keychain or file; by default what is there
+  SWITCHBOARD_KEY_FILE           a file of 32 bytes or more, mode 0600: the key of the encrypted file
 
 logs go to standard error, and to gateway.log in the user's folder for logs, on Linux ~/.local/state/switchboard/log
 """
@@ -65,11 +70,17 @@ class Options:
     """What the command line says."""
 
     def __init__(
-        self, *, dev: bool = False, registries: "Sequence[str]" = (), tool_names: "ToolNames" = "auto"
+        self,
+        *,
+        dev: bool = False,
+        registries: "Sequence[str]" = (),
+        tool_names: "ToolNames" = "auto",
+        consent: "Way" = "auto",
     ) -> None:
         self.dev = dev
         self.registries = tuple(registries)
         self.tool_names: ToolNames = tool_names
+        self.consent: Way = consent
 
 
 def main(argv: "Sequence[str] | None" = None) -> int:
@@ -106,12 +117,19 @@ def main(argv: "Sequence[str] | None" = None) -> int:
         default="auto",
         help="how tools are called in lists: app:<id>, app_<id>, or what suits the client (default)",
     )
+    parser.add_argument(
+        "--consent",
+        choices=("auto", "dialog", "browser", "elicit", "deny"),
+        default="auto",
+        help="how you are asked before anything runs: a dialog of the system, a page in the browser, by the client "
+        "(elicit: the client is whom you are asked about), or not at all (deny); by default a dialog, else a page",
+    )
     parser.add_argument("--version", action="version", version=f"aai-gateway {__version__}")
     options = parser.parse_args(arguments)
     if options.json and not options.scan:
         parser.error("--json goes with --scan.")
-    if options.scan and (options.registry or options.tool_names != "auto"):
-        parser.error("--scan shows what is on this machine; --registry and --tool-names are for serving.")
+    if options.scan and (options.registry or options.tool_names != "auto" or options.consent != "auto"):
+        parser.error("--scan shows what is on this machine; --registry, --tool-names and --consent are for serving.")
     if options.scan:
         return _print_scan(dev=options.dev, as_json=options.json)
     registries = options.registry or os.environ.get("AAI_REGISTRY_URL", "").split()
@@ -121,7 +139,9 @@ def main(argv: "Sequence[str] | None" = None) -> int:
             parser.error(
                 "a registry is written https://host, or http://localhost:PORT, without a user name or a query."
             )
-    return serve(Options(dev=options.dev, registries=registries, tool_names=options.tool_names))
+    return serve(
+        Options(dev=options.dev, registries=registries, tool_names=options.tool_names, consent=options.consent)
+    )
 
 
 def _is_registry(address: str) -> bool:
@@ -212,8 +232,7 @@ class _Parts:
         from switchboard.executors.http import HttpExecutor
         from switchboard.executors.native import native
         from switchboard.mcp.server import Server
-        from switchboard.security.consent import NobodyToAsk
-        from switchboard.security.secrets import NoSecrets
+        from switchboard.permissions import Permissions
         from switchboard.settings import audit_file
         from switchboard.sources.desktop import Desktop
         from switchboard.sources.places import places, site_copies
@@ -232,12 +251,20 @@ class _Parts:
         self.collection = Collection([self._desktop])
         web = WellKnown(site_copies(self._around), self._strangers, self._clock, self._around.system)
         audit = AuditFile(audit_file("gateway"))
+        self._permissions = Permissions(
+            options.consent,
+            self._around.environment,
+            fetch=self._strangers,
+            clock=self._clock,
+            dev=options.dev,
+            namesakes=self._namesakes,
+        )
         self.server = Server(
             self.collection,
             Lookup(self.collection, web),
             Execute(
-                consent=consent or NobodyToAsk(),
-                secrets=NoSecrets(),
+                consent=consent or self._permissions,
+                secrets=self._permissions,
                 executors={"http": HttpExecutor(self._strangers), **self._native},
                 audit=audit,
                 clock=self._clock,
@@ -263,6 +290,7 @@ class _Parts:
 
     async def close(self) -> None:
         """Close what was opened, and end what was started."""
+        await self._permissions.close()
         for executor in self._native.values():
             await executor.close()
         for fetch in self._fetches.values():
@@ -343,12 +371,15 @@ class _Parts:
         self._report_problems()
         self._event("info", "registry.synced", **{key: getattr(synced, key) for key in synced.__struct_fields__})
 
+    def _namesakes(self, owner: "Owner") -> "list[str]":
+        """Return where another app of the same id is from."""
+        known = self.collection.current().apps.get(owner.id)
+        return [known.origin] if known is not None and known.origin != getattr(owner, "origin", "") else []
+
     def _strangers(self) -> "Fetch":
         """Return the client for addresses that somebody else wrote down, made when it is first needed."""
-        from switchboard.net.fetch import Fetch
-
         if "strangers" not in self._fetches:  # making one reads every certificate of the system: 28 ms
-            self._fetches["strangers"] = Fetch(loopback=self._options.dev)
+            self._fetches["strangers"] = strangers(dev=self._options.dev)
         return self._fetches["strangers"]
 
     def _registry_fetches(self) -> "Fetches":
@@ -421,6 +452,42 @@ def scan(*, dev: bool = False, around: "Surroundings | None" = None) -> "tuple[F
 
     here = around or surroundings()
     return settle(Desktop(places(here, dev=dev), here.system).scan())
+
+
+def find(text: str, *, dev: bool = False) -> "App":
+    """Return the app that somebody means, on this machine or on the web.
+
+    Raises:
+        SwitchboardError: there is none, there are several, or it cannot be asked for.
+    """
+    from asyncio import run
+
+    return run(_find(text, dev=dev))
+
+
+async def _find(text: str, *, dev: bool) -> "App":
+    from switchboard.actions.collection import Collection
+    from switchboard.actions.lookup import Lookup
+    from switchboard.sources.desktop import Desktop
+    from switchboard.sources.places import places, site_copies
+    from switchboard.sources.wellknown import WellKnown
+    from switchboard.telemetry.clock import SystemClock
+
+    here, fetch = surroundings(), strangers(dev=dev)
+    collection = Collection([Desktop(places(here, dev=dev), here.system)])
+    await collection.load()
+    try:
+        web = WellKnown(site_copies(here), lambda: fetch, SystemClock(), here.system)
+        return (await Lookup(collection, web).discover(text)).app
+    finally:
+        await fetch.close()
+
+
+def strangers(*, dev: bool = False) -> "Fetch":
+    """Return a client for addresses that somebody else wrote down."""
+    from switchboard.net.fetch import Fetch
+
+    return Fetch(loopback=dev)
 
 
 def surroundings() -> "Surroundings":

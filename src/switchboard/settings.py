@@ -123,9 +123,7 @@ def database_path(url: str) -> str:
         SettingsError: it is some other kind of database.
     """
     if not url:
-        import platformdirs  # noqa: PLC0415 - only `serve` without a database needs it
-
-        return str(Path(platformdirs.user_data_dir("switchboard", appauthor=False)) / "control-plane.db")
+        return str(data_folder() / "control-plane.db")
     if url.startswith("sqlite:///") and url != "sqlite:///":
         return url.removeprefix("sqlite:///")
     raise SettingsError(f"{url.partition(':')[0]} databases are not supported by this version. Use sqlite:///FILE.")
@@ -137,9 +135,14 @@ AUDITED: tuple[Half, ...] = ("gateway", "control-plane")
 
 def audit_file(half: Half) -> Path:
     """Return where one half of the product keeps its audit record."""
+    return data_folder() / "audit" / f"{half}.jsonl"
+
+
+def data_folder() -> Path:
+    """Return where everything of this user is kept that is not given a place of its own."""
     import platformdirs  # noqa: PLC0415 - not every command needs it
 
-    return Path(platformdirs.user_data_dir("switchboard", appauthor=False)) / "audit" / f"{half}.jsonl"
+    return Path(platformdirs.user_data_dir("switchboard", appauthor=False))
 
 
 def _check_keys(settings: ServeSettings) -> None:

@@ -121,6 +121,84 @@ def audit_table(lines: bytes) -> str:
     return f"{table}\n{counted}" if table else counted
 
 
+def consents_table(decided: Sequence[dict[str, Any]]) -> str:
+    """Return what was decided as a table."""
+    rows = [
+        (
+            clean(row["app"], 60),
+            clean(row["caller"], 40),
+            "all operations" if row["tool"] == "*" else clean(row["tool"], 60),
+            row["decision"],
+            row["at"],
+            clean(row["origin"], 80),
+        )
+        for row in decided
+    ]
+    table = _table(("APP", "CALLER", "OPERATION", "DECISION", "WHEN", "FROM"), rows) if rows else ""
+    counted = _count(len(rows), "decision")
+    return f"{table}\n{counted}" if table else f"{counted}: nothing was allowed or denied yet"
+
+
+def accounts_table(accounts: Sequence[dict[str, Any]]) -> str:
+    """Return what the user is signed in to as a table."""
+    rows = [
+        (
+            clean(row["app"], 60),
+            row["type"],
+            row["since"],
+            "refused by the app" if row["refused"] else "renewed by itself" if row["renews"] else row["expires"] or "",
+            clean(", ".join(row["scopes"]), 60),
+            clean(row["origin"], 80),
+        )
+        for row in accounts
+    ]
+    table = _table(("APP", "SIGN-IN", "SINCE", "UNTIL", "PERMISSIONS", "FROM"), rows) if rows else ""
+    counted = _count(len(rows), "sign-in")
+    return f"{table}\n{counted}" if table else counted
+
+
+class Person:
+    """The person at this terminal."""
+
+    def tell(self, message: str) -> None:
+        """Print a line, at once: they may wait for it."""
+        print(message, flush=True)  # noqa: T201 - that is what it is for
+
+    async def ask(self, label: str, *, secret: bool) -> str:
+        """Let them type something; a secret is not shown.
+
+        Raises:
+            EOFError: they are done.
+        """
+        from asyncio import get_running_loop  # noqa: PLC0415 - few commands wait for somebody
+        from contextlib import suppress  # noqa: PLC0415
+        from getpass import getpass  # noqa: PLC0415
+        from threading import Thread  # noqa: PLC0415
+
+        loop = get_running_loop()
+        typed = loop.create_future()
+
+        def settle(text: str | None) -> None:
+            if not typed.done():
+                typed.set_exception(EOFError()) if text is None else typed.set_result(text)
+
+        def read() -> None:
+            text = None
+            with suppress(EOFError):
+                text = getpass(f"{label}: ") if secret else input(f"{label}: ")
+            with suppress(RuntimeError):  # nobody waits any more
+                loop.call_soon_threadsafe(settle, text)
+
+        # Nobody can take back a question at a terminal: the thread must not keep the command from ending.
+        Thread(target=read, daemon=True).start()
+        return await typed
+
+
+def rows_json(key: str, rows: Sequence[dict[str, Any]]) -> str:
+    """Return rows for scripts, under one key."""
+    return msgspec.json.format(msgspec.json.encode({key: rows}), indent=2).decode()
+
+
 def problem_lines(finding: Finding) -> list[str]:
     """Return one line per problem, as compilers write them: place, severity, path, message."""
     return [

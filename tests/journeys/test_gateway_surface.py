@@ -387,7 +387,7 @@ def test_without_a_user_to_ask_nothing_runs_and_the_refusal_says_what_was_asked(
             execution={"type": "http", "baseUrl": site.url},
             tools=[tool("get_item", "/items/{id}")],
         )
-        with Gateway(tmp_path, "--dev") as gateway:
+        with Gateway(tmp_path, "--dev", "--consent", "deny") as gateway:
             gateway.initialize("Some Client")
             said = refused(executed(gateway, "get_item", id="1"))
             wrong = refused(executed(gateway, "get_item"))
@@ -400,6 +400,8 @@ def test_without_a_user_to_ask_nothing_runs_and_the_refusal_says_what_was_asked(
             "tool": "get_item",
             "toolDescription": "Does get_item",
             "toolParameters": SHOP["properties"],
+            "caller": "Some Client",
+            "decision": "nobody",
         }
         assert wrong["code"] == "INVALID_PARAMS"
         assert site.asked == []

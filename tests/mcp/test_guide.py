@@ -36,8 +36,8 @@ def with_tool(document: Mapping[str, object] | None, **changes: Any) -> App:
     return replace(made, capabilities=(tool,))
 
 
-def text_of(shown: App, spelling: Spelling = AAI, address: str | None = None, stale: str | None = None) -> str:
-    return guide(shown, address=address or shown.id, spelling=spelling, locale="en", stale=stale)
+def text_of(shown: App, spelling: Spelling = AAI, address: str | None = None, note: str | None = None) -> str:
+    return guide(shown, address=address or shown.id, spelling=spelling, locale="en", note=note)
 
 
 def parameters(text: str) -> list[str]:
@@ -129,7 +129,7 @@ def test_portable_spelling_names_the_tool_that_this_client_sees() -> None:
 
 def test_a_web_app_is_called_by_its_address_and_an_old_copy_says_so() -> None:
     """The address is in the example, because anybody can claim an id."""
-    text = text_of(with_tool(None), address="https://x.example", stale="This is a copy\nfrom yesterday.")
+    text = text_of(with_tool(None), address="https://x.example", note="This is a copy\nfrom yesterday.")
 
     assert "- ID: com.x\n- Address: https://x.example\n" in text
     assert "\nNote: This is a copy from yesterday.\n" in text

@@ -18,10 +18,23 @@ from tests.support import requirement
 from switchboard.actions.collection import Collection
 from switchboard.actions.execute import Execute
 from switchboard.actions.lookup import Lookup
-from switchboard.actions.ports import Audit, Call, Consent, Entry, Executor, Outcome, Secret, Source, Text, Web, WebApp
+from switchboard.actions.ports import (
+    Audit,
+    Call,
+    Client,
+    Consent,
+    Entry,
+    Executor,
+    Outcome,
+    Secret,
+    Source,
+    Text,
+    Web,
+    WebApp,
+)
 from switchboard.catalog.errors import UnknownApp
 from switchboard.catalog.findings import Finding, Problem
-from switchboard.catalog.model import App, Caller, Capability, Owner
+from switchboard.catalog.model import App
 from switchboard.mcp.greeting import Greeting
 from switchboard.mcp.protocol import Connection
 from switchboard.mcp.server import PATIENCE_S, Server
@@ -74,7 +87,7 @@ class OneSite(Web):
 class Yes(Consent):
     """A user who agrees."""
 
-    async def require(self, caller: Caller, owner: Owner, capability: Capability) -> None:
+    async def require(self, call: Call, client: Client) -> None:
         """Allow."""
 
 

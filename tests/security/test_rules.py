@@ -3,17 +3,17 @@
 import asyncio
 
 import pytest
-from tests.builders import agent
+from tests.builders import agent, call_of
 
+from switchboard.actions.ports import Unreachable
 from switchboard.catalog.errors import ConsentRequired
-from switchboard.catalog.model import Caller
 from switchboard.security.rules import AllowRules
 
 
 def is_allowed(rules: dict[str, list[str]], caller: str, agent_id: str) -> bool:
     owner = agent(agent_id, {"r": []})
     try:
-        asyncio.run(AllowRules(rules).require(Caller(caller), owner, owner.capabilities[0]))
+        asyncio.run(AllowRules(rules).require(call_of(owner, caller), Unreachable()))
     except ConsentRequired:
         return False
     return True
@@ -48,6 +48,6 @@ def test_a_refusal_says_who_may_not_what() -> None:
     owner = agent("billing", {"pay": []})
 
     with pytest.raises(ConsentRequired) as refusal:
-        asyncio.run(AllowRules({"billing": []}).require(Caller("a"), owner, owner.capabilities[0]))
+        asyncio.run(AllowRules({"billing": []}).require(call_of(owner, "a"), Unreachable()))
 
     assert refusal.value.details == {"agent": "billing", "capability": "pay", "caller": "a"}

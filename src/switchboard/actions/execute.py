@@ -13,9 +13,20 @@ from typing import Any
 import msgspec
 
 from switchboard.actions.lookup import Found
-from switchboard.actions.ports import Audit, Call, Clock, Consent, Entry, Executor, Outcome, Secrets
+from switchboard.actions.ports import (
+    Audit,
+    Call,
+    Client,
+    Clock,
+    Consent,
+    Entry,
+    Executor,
+    Outcome,
+    Secrets,
+    Unreachable,
+)
 from switchboard.catalog.bindings import ExecutionKind
-from switchboard.catalog.errors import NotSupported, SwitchboardError, UnknownTool
+from switchboard.catalog.errors import AuthExpired, NotSupported, SwitchboardError, UnknownTool
 from switchboard.catalog.executions import Execution
 from switchboard.catalog.model import App, Caller
 from switchboard.catalog.schema import ArgumentCheck
@@ -24,6 +35,7 @@ from switchboard.catalog.text import nearest
 Executors = Mapping[ExecutionKind, Executor]
 Fingerprint = Callable[[bytes], str]
 """Makes of arguments what stands for them in the record: the same for the same, and nothing to read them from."""
+_NOBODY = Unreachable()
 
 
 class Execute:
@@ -47,8 +59,10 @@ class Execute:
         self._fingerprint = fingerprint or _plain_hash
         self._check = ArgumentCheck()
 
-    async def run(self, caller: Caller, found: Found, tool: str, arguments: Mapping[str, Any]) -> Outcome:
-        """Run a tool of an app.
+    async def run(
+        self, caller: Caller, found: Found, tool: str, arguments: Mapping[str, Any], client: Client = _NOBODY
+    ) -> Outcome:
+        """Run a tool of an app; `client` is the way back to whoever waits for it.
 
         Raises:
             UnknownTool: the app has no such tool.
@@ -63,18 +77,18 @@ class Execute:
         if capability is None:
             raise UnknownTool(found.address, tool, nearest(tool, (item.id for item in app.capabilities)))
         call = Call(id=token_hex(8), caller=caller, owner=app, capability=capability, arguments=arguments)
-        return await self.put_through(call)
+        return await self.put_through(call, client)
 
-    async def put_through(self, call: Call) -> Outcome:
+    async def put_through(self, call: Call, client: Client = _NOBODY) -> Outcome:
         """Check, ask, unlock, run and record one call.
 
         Raises:
             SwitchboardError: as `run` does.
         """
-        await self.admit(call)
-        return await self.perform(call)
+        await self.admit(call, client)
+        return await self.perform(call, client)
 
-    async def admit(self, call: Call) -> None:
+    async def admit(self, call: Call, client: Client = _NOBODY) -> None:
         """Check the arguments and ask for consent; a refusal is recorded.
 
         Raises:
@@ -84,12 +98,13 @@ class Execute:
         try:
             self._check.require(call.capability.input_schema, call.arguments)
             decision = "denied"
-            await self._consent.require(call.caller, call.owner, call.capability)
+            await self._consent.require(call, client)
         except SwitchboardError as error:
-            self._audit.note(self._entry(call, decision, error.code, begun))
+            undecided = error.details.get("decision") in ("pending", "closed", "busy", "nobody")
+            self._audit.note(self._entry(call, "not decided" if undecided else decision, error.code, begun))
             raise
 
-    async def perform(self, call: Call) -> Outcome:
+    async def perform(self, call: Call, client: Client = _NOBODY) -> Outcome:
         """Unlock and run a call that was admitted, and record what became of it.
 
         Raises:
@@ -97,7 +112,7 @@ class Execute:
         """
         begun, outcome = self._clock.passed(), "INTERNAL_ERROR"
         try:
-            brought = await self._run(call)
+            brought = await self._run(call, client)
             outcome = "APP_ERROR" if brought.failed else "OK"
         except SwitchboardError as error:
             outcome = error.code
@@ -129,14 +144,21 @@ class Execute:
         )
         self._audit.note(entry)
 
-    async def _run(self, call: Call) -> Outcome:
+    async def _run(self, call: Call, client: Client) -> Outcome:
         kind = call.capability.binding.kind
         executor = self._executors.get(kind)
         if executor is None:
             message = f"{call.owner.id} is called by {kind}, which cannot be done here."
             raise NotSupported(message, app=call.owner.id, tool=call.capability.id, execution=kind)
-        secret = await self._secrets.secret_for(call.caller, call.owner)
-        return await executor.run(call, secret)
+        secret = await self._secrets.secret_for(call, client)
+        try:
+            return await executor.run(call, secret)
+        except AuthExpired:
+            # The app did not let the call in, so it has not run yet; with something newer it may.
+            renewed = None if secret is None else await self._secrets.renewed(call, secret)
+            if renewed is None:
+                raise
+            return await executor.run(call, renewed)
 
     def _entry(self, call: Call, decision: str, outcome: str, begun: float) -> Entry:
         return Entry(

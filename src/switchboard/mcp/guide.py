@@ -73,18 +73,18 @@ def _shortened(text: str, limit: int) -> str:
     return words.rstrip(" ,;:-") + "…"
 
 
-def guide(app: App, *, address: str, spelling: Spelling, locale: str, stale: str | None = None) -> str:
+def guide(app: App, *, address: str, spelling: Spelling, locale: str, note: str | None = None) -> str:
     """Return the guide of an app that is called as `address`."""
-    return "\n".join(_guide(app, address, spelling, locale, stale)) + "\n"
+    return "\n".join(_guide(app, address, spelling, locale, note)) + "\n"
 
 
-def _guide(app: App, address: str, spelling: Spelling, locale: str, stale: str | None) -> Iterator[str]:
+def _guide(app: App, address: str, spelling: Spelling, locale: str, note: str | None) -> Iterator[str]:
     yield f"# {clean(best(app.names, locale), _LINE_DESCRIPTION)} Operation Guide"
     yield ""
     yield from _quoted(app.description)
-    if stale:
+    if note:
         yield ""
-        yield f"Note: {clean(stale, _TEXT)}"
+        yield f"Note: {clean(note, _TEXT)}"
     yield ""
     yield "## App Info"
     yield f"- ID: {app.id}"

@@ -30,6 +30,7 @@ from switchboard.catalog.names import (
 from switchboard.catalog.shards import Shards
 from switchboard.catalog.text import clean, nearest
 from switchboard.mcp import results
+from switchboard.mcp.asking import AskingClient
 from switchboard.mcp.greeting import SERVER_INFO, Greeting
 from switchboard.mcp.guide import AAI, PORTABLE, Spelling, guide, line
 from switchboard.mcp.protocol import (
@@ -279,12 +280,21 @@ class Server:
         return await self._run(exchange, await self._lookup.app(called), tool, arguments)
 
     async def _run(self, exchange: Exchange, found: Found, tool: str, arguments: Mapping[str, Any]) -> Result:
-        return results.from_outcome(await self._execute.run(exchange.caller, found, tool, arguments))
+        client = AskingClient(exchange)
+        return results.from_outcome(await self._execute.run(exchange.caller, found, tool, arguments, client))
 
     def _guide(self, exchange: Exchange, found: Found) -> Result:
         spelling = self._spelling(exchange)
-        text = guide(found.app, address=found.address, spelling=spelling, locale=self._locale, stale=found.stale)
+        note = " ".join(filter(None, (found.stale, self._conflict(found.app)))) or None
+        text = guide(found.app, address=found.address, spelling=spelling, locale=self._locale, note=note)
         return results.from_text(text, app=found.address, guide=text)
+
+    def _conflict(self, app: App) -> str | None:
+        """Say that another app has this id: whoever reads of the one must not think of the other."""
+        known = self._collection.current().apps.get(app.id)
+        if known is None or known.origin == app.origin:
+            return None
+        return f"Another app with the id {app.id} is installed. This one is from {app.origin}: it is a different app."
 
     async def _read(self, exchange: Exchange) -> Result:
         uri = exchange.read(_Read).uri

@@ -104,6 +104,8 @@ class Fetch:
         names = resolve or LookUps()
         # One pool for each scheme: a backend is not told which one it connects for, and it decides what is allowed.
         self._pools = {"https": self._pool("https", names, context), "http": self._pool("http", names, context)}
+        self._tls = context
+        self._encrypted = self._backend("https", names)
 
     async def send(  # noqa: PLR0913 - what a request is made of
         self,
@@ -137,6 +139,37 @@ class Fetch:
                 return await self._follow(request, target, limits)
         except TimeoutError as error:
             raise CallTimeout(f"{target.shown} gave no answer within {limits.seconds:g} seconds.") from error
+
+    async def certificate(self, url: str, seconds: float = 10.0) -> bytes:
+        """Return the certificate that a host shows, in DER, once the system's trust store has accepted its chain.
+
+        Raises:
+            RefusedAddress: the guard objects to the address, or it is not https.
+            UnknownHost, CallTimeout, ServiceUnavailable: it does not answer, or its certificate is not accepted.
+        """
+        target = self._guard.target(url)
+        if target.scheme != "https":
+            raise RefusedAddress(target.shown, "only https has a certificate")
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._handshake(target)
+        except TimeoutError as error:
+            raise CallTimeout(f"{target.shown} gave no answer within {seconds:g} seconds.") from error
+        except Objection as error:
+            raise RefusedAddress(target.shown, error.why) from error
+        except _FOREIGN as error:
+            raise _ours(target, error) from error
+
+    async def _handshake(self, target: Target) -> bytes:
+        plain = await self._encrypted.connect_tcp(target.host, target.port)
+        stream = await plain.start_tls(self._tls, target.host)
+        try:
+            shown = stream.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        finally:
+            await stream.aclose()
+        if not isinstance(shown, bytes):
+            raise ServiceUnavailable(f"{target.shown} shows no certificate.")
+        return shown
 
     async def close(self) -> None:
         """Close every connection."""
@@ -209,8 +242,11 @@ class Fetch:
             max_connections=self._connections,
             max_keepalive_connections=_IDLE_CONNECTIONS,
             keepalive_expiry=_IDLE_S,
-            network_backend=Pinned(lambda address: self._guard.objection(scheme, address), resolve),
+            network_backend=self._backend(scheme, resolve),
         )
+
+    def _backend(self, scheme: Scheme, resolve: Resolver) -> Pinned:
+        return Pinned(lambda address: self._guard.objection(scheme, address), resolve)
 
 
 class _Request(Struct, frozen=True, kw_only=True):

@@ -1,37 +1,297 @@
-"""The user's consent. Nothing runs without it, and no way to ask means no."""
+"""The user's consent: for this caller, this app of this origin, this tool as it is, or all tools of the app.
 
+Nothing runs without it, and no way to ask means no. A web app is confirmed with the first consent: where it is, and who
+vouches for that; whatever of it changes later is asked about again. What the user did not decide is never remembered.
+"""
+
+from asyncio import to_thread
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
+from shlex import quote
 from typing import Any, cast, final
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
-from switchboard.actions.ports import Consent
-from switchboard.catalog.errors import ConsentRequired
+from switchboard.actions.ports import Call, Client, Clock, Consent
+from switchboard.catalog.bindings import Binding, Script
+from switchboard.catalog.errors import ConsentRequired, NotSupported, UnknownTool, VaultUnavailable
 from switchboard.catalog.model import App, Caller, Capability, Owner
-from switchboard.catalog.text import clean
+from switchboard.catalog.text import clean, nearest
+from switchboard.prompts.forms import Form, Reply
+from switchboard.prompts.questions import Questions, Unanswered
+from switchboard.security.consent_forms import Matter, app_name, consent_form, in_text, origin_of
+from switchboard.security.grants import Confirmed, Decision, Record, Verdict, decided, judge
+from switchboard.security.records import Records
+from switchboard.security.tools import Seen, seen
+from switchboard.security.trust import Contacts, Differences, Vouched, confirmation, differences, places
 
-_LONGEST_NAME = 100
-"""Of a name in the message, which goes on after it with what to do."""
+_ONCE_S = 600.0
+_ROUNDS = 3
+_MOST_APPS = 64
+_TERMINAL = Caller("switchboard auth")
+_NOTHING = Capability(kind="tool", id="-", binding=Binding(Script(language="jxa")))
+"""What stands for the tool of an app that has none."""
+_NAME = 80
+_CHOICES: dict[str, Decision] = {"deny": "deny", "once": "once", "tool": "tool", "all": "all"}
+Namesakes = Callable[[Owner], Iterable[str]]
+"""Tells where other apps of the same id are from, as far as the catalogue knows."""
+
+
+class _Look(Struct, frozen=True):
+    """An app, and what its tools are like; made once for as long as it is the same app."""
+
+    app: Owner
+    tools: Mapping[str, Seen]
 
 
 @final
-class NobodyToAsk(Consent):
-    """Refuses everything, and says what would have been asked."""
+class UsersConsent(Consent):
+    """Asks the user, once for each thing there is to decide, and keeps to what they said.
 
-    async def require(self, caller: Caller, owner: Owner, capability: Capability) -> None:
-        """Refuse."""
-        name = owner.names.primary if isinstance(owner, App) else owner.id
-        raise ConsentRequired(
-            f"The user has not allowed {caller.name} to use {clean(capability.id, _LONGEST_NAME)} of "
-            f"{clean(name, _LONGEST_NAME)}, and this version of the gateway has no way to ask. Tell the user; do not "
-            "try again.",
-            app_id=owner.id,
-            app_name=name,
-            tool=capability.id,
-            tool_description=capability.description,
-            tool_parameters=_properties(capability),
+    Without `questions` the client is asked, if `by_client` says so, or nobody is.
+    """
+
+    def __init__(  # noqa: PLR0913 - collaborators, and how to ask
+        self,
+        records: Records,
+        contacts: Contacts,
+        questions: "Questions[Decision] | None",
+        clock: Clock,
+        *,
+        locale: str = "en",
+        by_client: bool = False,
+        namesakes: Namesakes = lambda _: (),
+    ) -> None:
+        self._records = records
+        self._contacts = contacts
+        self._questions = questions
+        self._clock = clock
+        self._locale = locale
+        self._by_client = by_client
+        self._namesakes = namesakes
+        self._looks: dict[tuple[str, str], _Look] = {}
+        self._once: dict[tuple[str, ...], float] = {}
+
+    async def require(self, call: Call, client: Client) -> None:
+        """Let the call pass if the user allows it, now or before."""
+        for _ in range(_ROUNDS):
+            matter = await self._matter(call)
+            if matter is None or self._take_once(call, matter):
+                return
+            if matter.verdict.standing == "denied":
+                raise _refusal(call, "denied")
+            await self._ask(matter, client)
+        raise _refusal(call, "pending")  # what was decided does not hold any more: the app changes faster than that
+
+    async def grant(self, owner: Owner, caller: Caller, tool: str | None, confirm: Callable[[Form], bool]) -> bool:
+        """Allow a caller one tool, or all, for somebody who decides beforehand; return whether they did.
+
+        `confirm` is shown what is being allowed.
+
+        Raises:
+            UnknownTool: the owner has no such tool.
+            VaultUnavailable: it could not be kept.
+        """
+        capability = next((item for item in owner.capabilities if tool in (None, item.id)), None)
+        if capability is None:
+            raise UnknownTool(owner.id, tool or "", nearest(tool or "", (item.id for item in owner.capabilities)))
+        call = Call(id="", caller=caller, owner=owner, capability=capability, arguments={})
+        matter = await self._matter(call, asked=True)
+        if self._records.unavailable is not None:
+            raise VaultUnavailable(self._records.unavailable)
+        if matter is None or not confirm(consent_form(replace(matter, whole=tool is None), self._locale)):
+            return False
+        await self._note(matter, "all" if tool is None else "tool")
+        return True
+
+    async def introduce(self, app: App, confirm: Callable[[Form], bool]) -> bool:
+        """Let somebody confirm where a web app is, who signs in before anything is called; return whether they did."""
+        capability = app.capabilities[0] if app.capabilities else _NOTHING
+        call = Call(id="", caller=_TERMINAL, owner=app, capability=capability, arguments={})
+        origin, tools = origin_of(app), self._tools(app)
+        vouched = await self._vouched(app)
+        news = self._news(app, await self._records.read(origin, app.id), vouched, tools)
+        if news is not None and not news.any:
+            return True
+        matter = Matter(
+            call=call,
+            seen=seen(capability),
+            verdict=Verdict("unknown"),
+            vouched=vouched,
+            first=news is None,
+            news=news or Differences(),
+            others=await self._others(app),
+            whole=True,
+        )
+        if not confirm(consent_form(matter, self._locale)):
+            return False
+        await self._confirm(matter, tools)
+        return True
+
+    async def _confirm(self, matter: Matter, tools: Mapping[str, Seen]) -> None:
+        owner, now = matter.call.owner, self._clock.now()
+
+        def after(record: Record) -> Record:
+            later_than = matter.others if record.is_empty else record.later_than
+            confirmed = _confirmed(matter, record, tools, now)
+            return replace(record, name=app_name(owner), confirmed=confirmed, later_than=later_than)
+
+        await self._records.change(origin_of(owner), owner.id, after)
+
+    async def _matter(self, call: Call, *, asked: bool = False) -> Matter | None:
+        """Return what has to be asked, or that the user said no; None where nothing has, unless it is `asked` for."""
+        owner = call.owner
+        origin, tools = origin_of(owner), self._tools(owner)
+        now = tools[call.capability.id]
+        record = await self._records.read(origin, owner.id)
+        verdict = judge(record, call.caller.name, call.capability.id, now)
+        if verdict.standing == "denied" and not asked:
+            return Matter(call=call, seen=now, verdict=verdict)
+        vouched = await self._vouched(owner)
+        news = self._news(owner, record, vouched, tools)
+        if verdict.standing == "allowed" and news is not None and not news.any and not asked:
+            return None
+        return Matter(
+            call=call,
+            seen=now,
+            verdict=verdict,
+            vouched=vouched,
+            first=news is None,
+            news=news or Differences(),
+            others=await self._others(owner),
+            forgetful=self._records.unavailable is not None,
         )
 
+    async def _others(self, owner: Owner) -> tuple[str, ...]:
+        remembered = await to_thread(self._records.others, origin_of(owner), owner.id)
+        return tuple(dict.fromkeys((*self._namesakes(owner), *remembered)))
 
-def _properties(capability: Capability) -> object:
-    schema = msgspec.json.decode(capability.input_schema or b"{}")
+    def _tools(self, owner: Owner) -> Mapping[str, Seen]:
+        key = (origin_of(owner), owner.id)
+        look = self._looks.get(key)
+        if look is None or look.app is not owner:
+            look = _Look(owner, {tool.id: seen(tool) for tool in owner.capabilities})
+            self._looks.pop(key, None)
+            self._looks[key] = look
+            while len(self._looks) > _MOST_APPS:
+                del self._looks[next(iter(self._looks))]
+        return look.tools
+
+    async def _vouched(self, owner: Owner) -> Mapping[str, Vouched]:
+        if not isinstance(owner, App) or not places(owner):
+            return {}
+        known = self._contacts.known(owner)
+        return known if known is not None else await self._contacts.look(owner)
+
+    def _news(
+        self, owner: Owner, record: Record, vouched: Mapping[str, Vouched], tools: Mapping[str, Seen]
+    ) -> Differences | None:
+        """Return what is new about where a web app is; None at the first contact, nothing for other apps."""
+        if not isinstance(owner, App) or not vouched:
+            return Differences()
+        if record.confirmed is None:
+            return None
+        return differences(record.confirmed, confirmation(owner, vouched, tools, 0.0))
+
+    async def _ask(self, matter: Matter, client: Client) -> None:
+        form = consent_form(matter, self._locale)
+        try:
+            if self._questions is not None:
+                await self._asked(matter, form, client, self._questions)
+            else:
+                await self._asked_by_client(matter, form, client)
+        except Unanswered as unanswered:
+            raise _refusal(matter.call, unanswered.why, unanswered.address) from None
+
+    async def _asked(self, matter: Matter, form: Form, client: Client, questions: "Questions[Decision]") -> None:
+        call = matter.call
+        key = ("consent", call.caller.name, origin_of(call.owner), call.owner.id, call.capability.id, matter.seen.mark)
+
+        async def then(reply: Reply) -> Decision:
+            return await self._note(matter, _decision(reply.choice))
+
+        await questions.answer(key, form, client, then, waiting=f"{form.title}: {form.question}")
+
+    async def _asked_by_client(self, matter: Matter, form: Form, client: Client) -> None:
+        """Let the client ask, if the user wants it so; a client that declines has not asked, so nothing is noted."""
+        if not self._by_client:
+            raise Unanswered("nobody")
+        try:
+            chosen = await client.choose(in_text(form), {choice.id: choice.label for choice in form.choices})
+        except NotSupported:
+            raise Unanswered("nobody") from None
+        if chosen is None:
+            raise Unanswered("closed")
+        await self._note(matter, _decision(chosen))
+
+    async def _note(self, matter: Matter, decision: Decision) -> Decision:
+        call, owner, now = matter.call, matter.call.owner, self._clock.now()
+        tools = self._tools(owner)
+
+        def after(record: Record) -> Record:
+            noted = decided(record, call.caller.name, call.capability.id, decision, tools=tools, at=now)
+            confirmed = noted.confirmed if decision == "deny" else _confirmed(matter, noted, tools, now)
+            later_than = matter.others if record.is_empty else noted.later_than
+            return replace(noted, name=app_name(owner), confirmed=confirmed, later_than=later_than)
+
+        if decision == "once":
+            self._once[self._once_key(call, matter)] = self._clock.passed() + _ONCE_S
+        await self._records.change(origin_of(owner), owner.id, after)
+        return decision
+
+    def _take_once(self, call: Call, matter: Matter) -> bool:
+        """Tell whether this very call was allowed for once; the next one is not."""
+        until = self._once.pop(self._once_key(call, matter), 0.0)
+        return until > self._clock.passed()
+
+    def _once_key(self, call: Call, matter: Matter) -> tuple[str, ...]:
+        given = sha256(msgspec.json.encode(dict(call.arguments), order="deterministic")).hexdigest()
+        return (call.caller.name, origin_of(call.owner), call.owner.id, matter.seen.mark, given)
+
+
+def _confirmed(matter: Matter, record: Record, tools: Mapping[str, Seen], at: float) -> Confirmed | None:
+    owner = matter.call.owner
+    if not isinstance(owner, App) or not matter.vouched:
+        return record.confirmed
+    return confirmation(owner, matter.vouched, tools, at)
+
+
+def _decision(choice: str) -> Decision:
+    """Return what was chosen; what cannot be chosen is a no."""
+    return _CHOICES.get(choice, "deny")
+
+
+def _refusal(call: Call, why: str, address: str | None = None) -> ConsentRequired:
+    name, app = app_name(call.owner), quote(clean(call.owner.id, _NAME))
+    tool, caller = clean(call.capability.id, _NAME), clean(call.caller.name, _NAME)
+    what = f"{caller} may use {tool} of {name}"
+    grant = f"switchboard consent grant {app} --tool {quote(tool)} --caller {quote(caller)}"
+    where = "" if address is None else f" The question is at {address}"
+    messages = {
+        "denied": f"The user has said no to this: {what}. Do not try again. The user can take that back with: "
+        f"switchboard consent revoke {app}",
+        "pending": f"The user is being asked whether {what}, and has not answered yet. Tell the user, then make the "
+        f"same call again; an answer given meanwhile counts.{where}",
+        "closed": f"The user was asked whether {what}, and has not decided. Nothing was run. Ask the user before you "
+        "try again.",
+        "busy": "Several questions are open already. Ask the user to answer them, then make the same call again.",
+        "nobody": f"The user has not said whether {what}, and cannot be asked here. The user can allow it in a "
+        f"terminal: {grant}",
+    }
+    details: dict[str, object] = {
+        "app_id": call.owner.id,
+        "app_name": call.owner.names.primary if isinstance(call.owner, App) else call.owner.id,
+        "tool": call.capability.id,
+        "tool_description": call.capability.description,
+        "tool_parameters": _properties(call),
+        "caller": call.caller.name,
+        "decision": why,
+    }
+    return ConsentRequired(messages[why], **details, **({} if address is None else {"consent_url": address}))
+
+
+def _properties(call: Call) -> object:
+    schema = msgspec.json.decode(call.capability.input_schema or b"{}")
     return cast("dict[str, Any]", schema).get("properties", {}) if isinstance(schema, dict) else {}

@@ -7,10 +7,10 @@ caller that came in; one that a rule is about is closed to all that the rules do
 from collections.abc import Mapping, Sequence
 from typing import final
 
-from switchboard.actions.ports import Consent, Gate
+from switchboard.actions.ports import Call, Client, Consent, Gate
 from switchboard.catalog import patterns
 from switchboard.catalog.errors import ConsentRequired
-from switchboard.catalog.model import Caller, Capability, Owner
+from switchboard.catalog.model import Caller
 
 
 @final
@@ -23,8 +23,10 @@ class AllowRules(Consent, Gate):
     def __init__(self, rules: Mapping[str, Sequence[str]]) -> None:
         self._rules = [(patterns.matcher(pattern), frozenset(callers)) for pattern, callers in rules.items()]
 
-    async def require(self, caller: Caller, owner: Owner, capability: Capability) -> None:
+    async def require(self, call: Call, client: Client) -> None:
         """Let a caller pass that every rule about the agent names."""
+        del client
+        caller, owner, capability = call.caller, call.owner, call.capability
         if not self.is_open(caller, owner.id):
             raise ConsentRequired(
                 f"{caller.name} may not execute {capability.id} of {owner.id}. The operator's rules decide that.",

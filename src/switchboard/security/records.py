@@ -1,0 +1,133 @@
+"""What was decided, kept in the vault: one item for each (origin, app), and read again only where it has changed.
+
+Where there is no vault, decisions last as long as the process, and whoever is asked is told so.
+"""
+
+from asyncio import to_thread
+from collections.abc import Callable
+from typing import final
+
+import msgspec
+from msgspec import Struct
+
+from switchboard.actions.ports import Clock
+from switchboard.catalog.errors import VaultUnavailable
+from switchboard.security.grants import Record
+from switchboard.vaults.vault import Vault
+
+PREFIX = "consent "
+_FRESH_S = 60.0
+"""For how long what was read counts, whatever the version says: people have other programs to change it with."""
+
+Changing = Callable[[Record], Record]
+
+
+class _Known(Struct, frozen=True):
+    record: Record
+    version: object
+    until: float
+
+
+@final
+class Records:
+    """The records of every app, from the vault or, without one, from memory."""
+
+    def __init__(self, vault: Vault, clock: Clock) -> None:
+        self._vault = vault
+        self._clock = clock
+        self._known: dict[tuple[str, str], _Known] = {}
+        self._here: dict[tuple[str, str], Record] = {}
+        self.unavailable: str | None = None
+        """Why nothing can be kept beyond this process, where that is so."""
+
+    def known(self, origin: str, app: str) -> Record | None:
+        """Return a record if it is known without asking the vault."""
+        found = self._known.get((origin, app))
+        if found is None or found.until < self._clock.passed() or found.version != self._vault.version():
+            return None
+        return found.record
+
+    def last(self, origin: str, app: str) -> Record:
+        """Return a record as it was last read, without asking the vault."""
+        found = self._known.get((origin, app))
+        return found.record if found else self._here.get((origin, app), Record(origin=origin, app=app))
+
+    async def read(self, origin: str, app: str) -> Record:
+        """Return what was decided about an app; an empty record where nothing was."""
+        record = self.known(origin, app)
+        return record if record is not None else await to_thread(self._read, origin, app)
+
+    async def change(self, origin: str, app: str, changing: Changing) -> Record:
+        """Note a decision, and return the record as it then is."""
+        return await to_thread(self.change_now, origin, app, changing)
+
+    def change_now(self, origin: str, app: str, changing: Changing) -> Record:
+        """Do so from a thread."""
+        after = Record(origin=origin, app=app)
+
+        def replaced(text: str | None) -> str | None:
+            nonlocal after
+            after = changing(_record(text, origin, app))
+            return None if after.is_empty else msgspec.json.encode(after).decode()
+
+        try:
+            self._vault.change(name_of(origin, app), replaced)
+        except VaultUnavailable as error:
+            self.unavailable = error.message
+            after = changing(self._here.get((origin, app), Record(origin=origin, app=app)))
+            self._here[origin, app] = after
+            return after
+        self.unavailable = None
+        self._known.pop((origin, app), None)
+        return after
+
+    def all(self) -> list[Record]:
+        """Return every record that is kept; from a thread.
+
+        Raises:
+            VaultUnavailable: nobody knows.
+        """
+        texts = (self._vault.read(name) for name in self._vault.names() if name.startswith(PREFIX))
+        records = (_decoded(text) for text in texts if text is not None)
+        return [record for record in records if record is not None and not record.is_empty]
+
+    def others(self, origin: str, app: str) -> list[str]:
+        """Return the other origins whose app of this id is known; from a thread."""
+        try:
+            names = self._vault.names()
+        except VaultUnavailable:
+            names = [name_of(*key) for key, record in self._here.items() if not record.is_empty]
+        ends, own = f" {app}", name_of(origin, app)
+        found = (name for name in names if name.startswith(PREFIX) and name.endswith(ends) and name != own)
+        return [name.removeprefix(PREFIX).removesuffix(ends) for name in found]
+
+    def _read(self, origin: str, app: str) -> Record:
+        version = self._vault.version()
+        try:
+            record = _record(self._vault.read(name_of(origin, app)), origin, app)
+        except VaultUnavailable as error:
+            self.unavailable = error.message
+            return self._here.get((origin, app), Record(origin=origin, app=app))
+        self.unavailable = None
+        self._known[origin, app] = _Known(record, version, self._clock.passed() + _FRESH_S)
+        return record
+
+
+def name_of(origin: str, app: str) -> str:
+    """Return under which name a record is kept."""
+    return f"{PREFIX}{origin} {app}"
+
+
+def _record(text: str | None, origin: str, app: str) -> Record:
+    """Return a record as it was kept; one that is damaged, or another app's, decides nothing."""
+    record = None if text is None else _decoded(text)
+    if record is None or (record.origin, record.app) != (origin, app):
+        return Record(origin=origin, app=app)
+    return record
+
+
+def _decoded(text: str) -> Record | None:
+    try:
+        return msgspec.json.decode(text, type=Record)
+    except msgspec.DecodeError:
+        return None
