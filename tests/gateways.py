@@ -210,6 +210,7 @@ def environment_of(home: Path) -> dict[str, str]:
         "XDG_STATE_HOME": str(home / ".local/state"),
         "XDG_DATA_HOME": str(home / ".local/share"),
         "XDG_DATA_DIRS": str(home / "share"),
+        "XDG_RUNTIME_DIR": str(home / "run"),
         "LANG": "C.UTF-8",
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests/site'}",
         "SWITCHBOARD_TESTS_SPAWNED": str(notes_of(home)),

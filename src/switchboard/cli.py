@@ -7,6 +7,7 @@ import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -293,7 +294,8 @@ def consent_grant(
 
     with _explained():
         found = gateway.find(name, dev=dev)
-        allowed = permissions.grant(found, caller, tool, confirm=confirmed, dev=dev)
+        others = partial(gateway.namesakes, dev=dev)
+        allowed = permissions.grant(found, caller, tool, confirm=confirmed, namesakes=others, dev=dev)
     typer.echo("It is allowed." if allowed else "Nothing was changed.")
     raise typer.Exit(0 if allowed else 1)
 
@@ -365,7 +367,15 @@ def auth_login(
 
     with _explained():
         found = gateway.find(name, dev=dev)
-        done = permissions.login(found, terminal.Person(), confirm=confirmed, device=device, browser=browser, dev=dev)
+        done = permissions.login(
+            found,
+            terminal.Person(),
+            confirm=confirmed,
+            namesakes=partial(gateway.namesakes, dev=dev),
+            device=device,
+            browser=browser,
+            dev=dev,
+        )
     typer.echo("You are signed in." if done else "Nothing was changed.")
     raise typer.Exit(0 if done else 1)
 

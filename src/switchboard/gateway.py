@@ -48,6 +48,8 @@ environment:
   SWITCHBOARD_LOG_LEVEL          debug, info (default), warning or error
   SWITCHBOARD_VAULT              where secrets and decisions are kept: keychain or file; by default what is there
   SWITCHBOARD_KEY_FILE           a file of 32 bytes or more, mode 0600: the key of the encrypted file
+  SWITCHBOARD_PASSPHRASE         what the key of the encrypted file is made of, where there is no such file
+  AAI_<APP>_CLIENT_ID, _SECRET   who we are at an OAuth server, where the app does not say
 
 logs go to standard error, and to gateway.log in the user's folder for logs, on Linux ~/.local/state/switchboard/log
 """
@@ -212,6 +214,7 @@ async def _converse(options: Options, consent: "Consent | None", opening: Openin
     if not gone.is_set():
         lines.end()
         server.close()
+        await parts.hang_up()  # nobody is there any more for whom the user could be asked
         await connection.finish(_GRACE_S)
     for task in background:
         task.cancel()
@@ -258,6 +261,7 @@ class _Parts:
             clock=self._clock,
             dev=options.dev,
             namesakes=self._namesakes,
+            report=lambda why: self._event("warning", "vault.unavailable", reason=why),
         )
         self.server = Server(
             self.collection,
@@ -287,6 +291,10 @@ class _Parts:
             from switchboard.telemetry.logs import fault
 
             self._event("error", "job.failed", job=job.__qualname__, error=fault(error))
+
+    async def hang_up(self) -> None:
+        """Take every question back; calls that wait for one are answered."""
+        await self._permissions.close()
 
     async def close(self) -> None:
         """Close what was opened, and end what was started."""
@@ -481,6 +489,12 @@ async def _find(text: str, *, dev: bool) -> "App":
         return (await Lookup(collection, web).discover(text)).app
     finally:
         await fetch.close()
+
+
+def namesakes(owner: "Owner", *, dev: bool = False) -> "list[str]":
+    """Return where other apps on this machine are from that have the same id."""
+    origins = (finding.app.origin for finding in scan(dev=dev) if finding.app and finding.app.id == owner.id)
+    return [origin for origin in origins if origin != getattr(owner, "origin", "")]
 
 
 def strangers(*, dev: bool = False) -> "Fetch":

@@ -51,9 +51,11 @@ class Permissions(Consent, Secrets):
         clock: Clock,
         dev: bool = False,
         namesakes: "Namesakes" = lambda _: (),
+        report: "Callable[[str], None]" = lambda _: None,
     ) -> None:
         self._way: Way = way
         self._environment = environment
+        self._report = report
         self._fetch = fetch
         self._clock = clock
         self._dev = dev
@@ -64,6 +66,10 @@ class Permissions(Consent, Secrets):
     async def require(self, call: Call, client: Client) -> None:
         """Let the call pass if the user allows it."""
         await self._parts().consent.require(call, client)
+
+    def used(self, call: Call) -> None:
+        """Use up what was allowed for once, if this call was."""
+        self._parts().consent.used(call)
 
     async def secret_for(self, call: Call, client: Client) -> Secret | None:
         """Return what opens the app of a call."""
@@ -92,13 +98,15 @@ class Permissions(Consent, Secrets):
         from switchboard.accounts.sign_in import SignIn
         from switchboard.prompts.browser import PrivateDoor
         from switchboard.prompts.questions import Questions
+        from switchboard.prompts.session import session
         from switchboard.security.consent import UsersConsent
         from switchboard.security.records import Records
         from switchboard.security.trust import Contacts
 
-        door = PrivateDoor(system(), self._environment)
-        vault, prompt = _vault(self._environment), _prompt(self._way, self._environment, door)
-        records = Records(vault, self._clock)
+        around = session(self._environment)
+        door = PrivateDoor(system(), around)
+        vault, prompt = _vault(self._environment), _prompt(self._way, around, door)
+        records = Records(vault, self._clock, self._report)
         trust = _Trust(records, self._namesakes)
         questions: Questions[Decision] = Questions(prompt)
         consent = UsersConsent(
@@ -109,6 +117,7 @@ class Permissions(Consent, Secrets):
             locale=self._locale,
             by_client=self._way == "elicit",
             namesakes=self._namesakes,
+            dev=self._dev,
         )
         sign_in = SignIn(
             vault=vault,
@@ -241,7 +250,9 @@ def revoke(app: str, *, origin: str | None = None, caller: str | None = None, to
     return changed
 
 
-def grant(app: App, caller: str, tool: str | None, *, confirm: "Confirm", dev: bool = False) -> bool:
+def grant(  # noqa: PLR0913 - what the command says
+    app: App, caller: str, tool: str | None, *, confirm: "Confirm", namesakes: "Namesakes", dev: bool = False
+) -> bool:
     """Allow a caller one tool of an app, or all, once `confirm` has shown what that is; return whether it is so.
 
     Raises:
@@ -249,13 +260,15 @@ def grant(app: App, caller: str, tool: str | None, *, confirm: "Confirm", dev: b
         UnknownTool: the app has no such tool.
         SwitchboardError: a web app cannot be reached, or its certificate is not accepted.
     """
-    return run(_grant(app, caller, tool, confirm, dev=dev))
+    return run(_grant(app, caller, tool, confirm, namesakes=namesakes, dev=dev))
 
 
-async def _grant(app: App, caller: str, tool: str | None, confirm: "Confirm", *, dev: bool) -> bool:
+async def _grant(  # noqa: PLR0913 - as above
+    app: App, caller: str, tool: str | None, confirm: "Confirm", *, namesakes: "Namesakes", dev: bool
+) -> bool:
     from switchboard.security.consent_forms import in_text
 
-    async with _desk(dev=dev) as desk:
+    async with _desk(namesakes, dev=dev) as desk:
         return await desk.consent.grant(app, Caller(caller), tool, lambda form: confirm(in_text(form)))
 
 
@@ -286,26 +299,32 @@ async def _accounts() -> "list[dict[str, Any]]":
     ]
 
 
-def login(app: App, terminal: "Terminal", *, confirm: "Confirm", device: bool, browser: bool, dev: bool) -> bool:  # noqa: PLR0913 - what the command says
+def login(  # noqa: PLR0913 - as above
+    app: App,
+    terminal: "Terminal",
+    *,
+    confirm: "Confirm",
+    namesakes: "Namesakes",
+    device: bool,
+    browser: bool,
+    dev: bool,
+) -> bool:
     """Sign in to an app, once `confirm` has shown where it is; return whether that was confirmed.
 
     Raises:
         SwitchboardError: it did not work; the message says why.
     """
-    return run(_login(app, terminal, confirm, device=device, browser=browser, dev=dev))
-
-
-async def _login(  # noqa: PLR0913 - as above
-    app: App, terminal: "Terminal", confirm: "Confirm", *, device: bool, browser: bool, dev: bool
-) -> bool:
     from switchboard.security.consent_forms import in_text
 
-    async with _desk(dev=dev) as desk:
-        if not await desk.consent.introduce(app, lambda form: confirm(in_text(form))):
-            return False
-        await desk.trust.refuse_latecomer(app)
-        await desk.logins.login(app, terminal, device=device, browser=browser)
-    return True
+    async def signed_in() -> bool:
+        async with _desk(namesakes, dev=dev) as desk:
+            if not await desk.consent.introduce(app, lambda form: confirm(in_text(form))):
+                return False
+            await desk.trust.refuse_latecomer(app)
+            await desk.logins.login(app, terminal, device=device, browser=browser)
+        return True
+
+    return run(signed_in())
 
 
 def logout(name: str, *, find: "Callable[[str], App]", origin: str | None = None, dev: bool = False) -> int:
@@ -316,19 +335,22 @@ def logout(name: str, *, find: "Callable[[str], App]", origin: str | None = None
     Raises:
         VaultUnavailable: nothing can be forgotten.
     """
-    rows = [row for row in accounts() if name in (row["app"], row["origin"]) and origin in (None, row["origin"])]
-    for row in rows:
-        try:
-            app = find(row["origin"] if row["origin"].startswith("http") else row["app"])
-        except SwitchboardError:  # it is gone: then there is nobody to tell
-            app = None
-        run(_logout(row["origin"], row["app"], app, dev=dev))
-    return len(rows)
+    return run(_logout(name, find, origin, dev=dev))
 
 
-async def _logout(origin: str, app_id: str, app: App | None, *, dev: bool) -> None:
+async def _logout(name: str, find: "Callable[[str], App]", origin: str | None, *, dev: bool) -> int:
+    from asyncio import to_thread
+
     async with _desk(dev=dev) as desk:
-        await desk.logins.logout(origin, app_id, app)
+        listed = await desk.logins.all()
+        meant = [one for one in listed if name in (one.app, one.origin) and origin in (None, one.origin)]
+        for one in meant:
+            try:
+                app = await to_thread(find, one.origin if one.origin.startswith("http") else one.app)
+            except SwitchboardError:  # it is gone: then there is nobody to tell
+                app = None
+            await desk.logins.logout(one.origin, one.app, app)
+    return len(meant)
 
 
 class _Desk(NamedTuple):
@@ -338,11 +360,12 @@ class _Desk(NamedTuple):
 
 
 @asynccontextmanager
-async def _desk(*, dev: bool = False) -> "AsyncGenerator[_Desk]":
+async def _desk(namesakes: "Namesakes" = lambda _: (), *, dev: bool = False) -> "AsyncGenerator[_Desk]":
     """Yield what a person at a terminal needs; nobody is asked in any other way."""
     from switchboard.accounts.logins import Logins
     from switchboard.net.fetch import Fetch
     from switchboard.prompts.browser import PrivateDoor
+    from switchboard.prompts.session import session
     from switchboard.security.consent import UsersConsent
     from switchboard.security.records import Records
     from switchboard.security.trust import Contacts
@@ -350,8 +373,9 @@ async def _desk(*, dev: bool = False) -> "AsyncGenerator[_Desk]":
 
     clock, fetch, vault = SystemClock(), Fetch(loopback=dev), _vault(os.environ)
     records, locale = Records(vault, clock), from_environment(os.environ)
-    trust, door = _Trust(records), PrivateDoor(system(), os.environ)
-    consent = UsersConsent(records, Contacts(lambda: fetch, clock), None, clock, locale=locale)
+    trust, door = _Trust(records, namesakes), PrivateDoor(system(), session(os.environ))
+    contacts = Contacts(lambda: fetch, clock)
+    consent = UsersConsent(records, contacts, None, clock, locale=locale, namesakes=namesakes)
     logins = Logins(
         vault=vault,
         fetch=lambda: fetch,

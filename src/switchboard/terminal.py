@@ -14,7 +14,7 @@ import msgspec
 from switchboard.catalog.findings import Finding, Problem
 from switchboard.catalog.text import clean
 
-_WIDE = 200
+_WIDE = 1000
 """Columns where there is no terminal that has a width; what is wider is folded."""
 
 
@@ -130,7 +130,7 @@ def consents_table(decided: Sequence[dict[str, Any]]) -> str:
             "all operations" if row["tool"] == "*" else clean(row["tool"], 60),
             row["decision"],
             row["at"],
-            clean(row["origin"], 80),
+            clean(row["origin"], 1000),
         )
         for row in decided
     ]
@@ -148,7 +148,7 @@ def accounts_table(accounts: Sequence[dict[str, Any]]) -> str:
             row["since"],
             "refused by the app" if row["refused"] else "renewed by itself" if row["renews"] else row["expires"] or "",
             clean(", ".join(row["scopes"]), 60),
-            clean(row["origin"], 80),
+            clean(row["origin"], 1000),
         )
         for row in accounts
     ]

@@ -201,16 +201,42 @@ def test_a_machine_without_a_browser_signs_in_from_a_terminal(trust: Trust, tmp_
         with Gateway(tmp_path, "--dev", "--consent", "deny", environment=environment) as gateway:
             gateway.initialize("Claude")
             url = place.provider.url
-            terminal(gateway, "consent", "grant", url, "--caller", "Claude", "--tool", "me", "--dev", "--yes")
-            needed = refused(call(gateway, place))
-            assert needed["code"] == "AUTH_REQUIRED"
             told = pasted(trust, gateway, "auth", "login", url, "--no-browser", "--dev", "--yes")
+            assert "You are about to sign in to Shop." in told
             assert told.rstrip().endswith("You are signed in.")
+            terminal(gateway, "consent", "grant", url, "--caller", "Claude", "--tool", "me", "--dev", "--yes")
             assert call(gateway, place)["structuredContent"] == {"me": "user"}
             listed = json.loads(terminal(gateway, "auth", "list", "--json"))["accounts"]
             WATCH.secrets.update(text.encode() for text in place.provider.secrets())
 
     assert [(row["app"], row["origin"], row["type"], row["renews"]) for row in listed] == [(APP, url, "oauth2", True)]
+
+
+def test_a_passphrase_opens_the_vault_for_every_command(trust: Trust, tmp_path: Path) -> None:
+    """Signing in, listing and signing out, each in a process of its own."""
+    phrase = secret("passphrase")
+    vault = {"SWITCHBOARD_VAULT": "file", "SWITCHBOARD_PASSPHRASE": phrase}
+    environment = {"SWITCHBOARD_TESTS_AUTHORITY": str(trust.certificate), **vault}
+    with shop(trust) as place, Gateway(tmp_path, "--dev", environment=environment) as gateway:
+        pasted(trust, gateway, "auth", "login", place.provider.url, "--no-browser", "--dev", "--yes")
+        assert len(json.loads(terminal(gateway, "auth", "list", "--json"))["accounts"]) == 1
+        assert "You are signed out." in terminal(gateway, "auth", "logout", APP, "--dev")
+        assert json.loads(terminal(gateway, "auth", "list", "--json"))["accounts"] == []
+        WATCH.secrets.update(text.encode() for text in place.provider.secrets())
+
+
+def test_the_terminal_tells_of_an_installed_app_with_the_same_id(trust: Trust, tmp_path: Path) -> None:
+    """And what is granted there gets no secrets either."""
+    install(tmp_path, APP)
+    with shop(trust, KEY) as thief:
+        environment = around(trust, tmp_path)
+        with Gateway(tmp_path, "--dev", "--consent", "deny", environment=environment) as gateway:
+            gateway.initialize("Claude")
+            told = terminal(gateway, "consent", "grant", thief.provider.url, "--caller", "Claude", "--dev", "--yes")
+            denied = refused(call(gateway, thief, "keyed"))
+
+    assert "same id is known from file://" in told
+    assert denied["code"] == "AUTH_DENIED"
 
 
 def test_a_key_is_typed_on_the_page_and_goes_to_its_app_alone(trust: Trust, tmp_path: Path) -> None:

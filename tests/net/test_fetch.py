@@ -598,3 +598,16 @@ def test_a_waiting_look_up_is_cut(web: Web) -> None:
         await fetch.close()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("name", ["printer.local", "nas.lan", "intranet", "localhost.localdomain"])
+def test_a_name_of_the_house_leads_nowhere(web: Web, name: str) -> None:
+    """Whatever such a name leads to is inside, and what is inside is refused when it is connected to."""
+
+    async def story() -> None:
+        inside = Names(**{name.replace(".", "_"): [["192.168.1.20"]]})
+        async with web.fetch(inside, permitted=is_public) as fetch:
+            with pytest.raises(RefusedAddress):
+                await fetch.send("GET", f"https://{name}/.well-known/aai.json")
+
+    asyncio.run(story())

@@ -161,12 +161,70 @@ def test_once_is_for_the_arguments_that_were_shown_and_for_one_call() -> None:
         owner = notes("send")
         assert await outcome(consent, call_of(owner, to="alice")) == "pending"
         hand.open[0].set_result(Reply("once"))
-        assert await outcome(consent, call_of(owner, to="bob")) == "allowed"  # asked anew, and allowed once
-        assert await outcome(consent, call_of(owner, to="alice")) == "allowed"  # the one that was shown first
+        bob, alice = call_of(owner, to="bob"), call_of(owner, to="alice")
+        assert await outcome(consent, bob) == "allowed"  # asked anew, and allowed once
+        assert await outcome(consent, alice) == "allowed"  # the one that was shown first
+        assert await outcome(consent, alice) == "allowed"  # and not run yet: a sign-in came between
+        consent.used(bob)
+        consent.used(alice)
         assert await outcome(consent, call_of(owner, to="alice")) == "closed"
 
         shown = [line.text for form in hand.forms for line in form.lines if line.label == "With"]
         assert shown == ['{"to":"alice"}', '{"to":"bob"}', '{"to":"alice"}']
+
+    run(story())
+
+
+def test_once_is_not_twice_for_two_calls_at_the_same_time() -> None:
+    """Both were let pass; the second one to be run is refused."""
+
+    async def story() -> None:
+        hand = Hand("once")
+        consent = Desk().process(hand)
+        first, second = (replace(call_of(notes("send")), id=name) for name in ("first", "second"))
+        assert await outcome(consent, first) == "allowed"
+        assert await outcome(consent, second) == "allowed"
+        consent.used(first)
+
+        with pytest.raises(ConsentRequired):
+            consent.used(second)
+
+    run(story())
+
+
+def test_an_app_that_was_only_denied_has_no_claim_to_its_id() -> None:
+    """Whoever has the id otherwise is not told of it, and is no latecomer."""
+
+    async def story() -> None:
+        desk, hand = Desk(), Hand("tool")
+        thief = notes("read", origin="https://thief.test")
+        assert await outcome(desk.process(Hand("deny")), call_of(thief)) == "denied"
+        assert await outcome(desk.process(hand), call_of(notes("read"))) == "allowed"
+
+        assert hand.forms[0].warnings == ()
+        again = Hand(None)
+        await outcome(desk.process(again), call_of(notes("read", origin="file:///other/aai.json")))
+        (warning,) = again.forms[0].warnings
+        assert notes("read").origin in warning
+        assert "thief" not in warning
+
+    run(story())
+
+
+def test_a_refusal_names_the_very_app_that_was_meant() -> None:
+    """By its address, where another app may have its id; what takes a no back takes back no more than that."""
+
+    async def story() -> None:
+        desk = Desk()
+        call = replace(call_of(notes("read", origin="https://shop.test"), "Claude"), address="https://shop.test")
+        with pytest.raises(ConsentRequired) as refusal:
+            await desk.process(None).require(call, Told())
+        assert "consent grant https://shop.test --tool read --caller Claude" in refusal.value.message
+        await outcome(desk.process(Hand("deny")), call)
+        with pytest.raises(ConsentRequired) as denied:
+            await desk.process(None).require(call, Told())
+
+        assert "consent revoke https://shop.test --tool read --caller Claude" in denied.value.message
 
     run(story())
 
@@ -276,7 +334,7 @@ def test_without_a_keychain_decisions_last_as_long_as_the_process() -> None:
         assert await outcome(consent, call_of(notes("read"))) == "allowed"
         assert await outcome(desk.process(again), call_of(notes("read"))) == "closed"
 
-        assert any("there is no keychain" in warning for warning in hand.forms[0].warnings)
+        assert any("nothing can be kept" in warning for warning in hand.forms[0].warnings)
         assert (len(hand.forms), len(again.forms)) == (1, 1)
 
     run(story())

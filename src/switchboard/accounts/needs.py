@@ -26,6 +26,8 @@ class Need(Struct, frozen=True):
     app: App
     auth: Auth
     goes_to: tuple[str, ...]
+    address: str = ""
+    """What to write to mean exactly this app."""
 
     @property
     def key(self) -> Key:

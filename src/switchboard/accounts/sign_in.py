@@ -6,6 +6,7 @@ waits longer than 45 seconds for the user: the question stays open, and the next
 
 from asyncio import timeout
 from collections.abc import Awaitable, Callable, Mapping
+from shlex import quote
 from typing import TYPE_CHECKING, NoReturn, final
 
 from msgspec.structs import replace
@@ -25,6 +26,7 @@ from switchboard.catalog.errors import (
     ServiceUnavailable,
 )
 from switchboard.catalog.model import App
+from switchboard.catalog.text import clean
 from switchboard.prompts.forms import Prompt, Reply
 from switchboard.prompts.questions import PATIENCE_S, Questions, Unanswered
 from switchboard.vaults.vault import Vault
@@ -41,6 +43,7 @@ OpenPage = Callable[[str], Awaitable[bool]]
 _MOST_LOOKS = 10
 _LEAST_S = 5.0
 """What renewing gets, however little of the call's time is left."""
+_LONGEST_ADDRESS = 300
 _TO_SPARE_S = 2.0
 """Between the end of a question's patience, which knows the address, and that of the call, which does not."""
 
@@ -123,8 +126,9 @@ class SignIn(Secrets):
     def _need(self, call: Call) -> Need | None:
         if not isinstance(call.owner, App) or call.owner.auth is None:
             return None
+        need = need_of(call.owner, call.capability.binding.execution)
         self._trusted(call.owner)
-        return need_of(call.owner, call.capability.binding.execution)
+        return None if need is None else replace(need, address=call.address or call.owner.id)
 
     async def _fresh(self, need: Need, account: Account) -> Account:
         """Return the account with a token that still lasts for a while."""
@@ -264,9 +268,10 @@ class SignIn(Secrets):
             case "closed":
                 message = f"The user closed the sign-in to {name} without signing in. Ask them, then call again."
             case "nobody":
+                app = quote(clean(need.address, _LONGEST_ADDRESS)) + (" --dev" if self._dev else "")
                 message = (
                     f"The user has to sign in to {name}, and cannot be asked here. Tell them to run "
-                    f"`switchboard auth login {need.app.id}` in a terminal, and call again when they have."
+                    f"`switchboard auth login {app}` in a terminal, and call again when they have."
                 )
             case "busy":
                 message = f"The user has to sign in to {name}, and has other questions open. Call again later."

@@ -27,11 +27,11 @@ _PRINTABLE = re.compile(r"[\x20-\x7e]+")
 _TEXTS: Final[dict[Language, dict[str, str]]] = {
     "en": {
         "title": "{app} sign-in",
-        "apiKey": "{app} wants a key. It is kept in your keychain and sent to nobody but the app.",
-        "appCredential": "{app} wants an app ID and an app secret. They are kept in your keychain and sent to nobody "
-        "but the app.",
-        "cookie": "{app} wants the cookies of a browser session you are signed in to. They are kept in your keychain "
-        "and sent to nobody but the app.",
+        "apiKey": "{app} wants a key. It is kept encrypted on this computer and sent to nobody but the app.",
+        "appCredential": "{app} wants an app ID and an app secret. They are kept encrypted on this computer and "
+        "sent to nobody but the app.",
+        "cookie": "{app} wants the cookies of a browser session you are signed in to. They are kept encrypted on "
+        "this computer and sent to nobody but the app.",
         "oauth2": "Sign in to {app} in your browser.",
         "goes to": "Will be sent to",
         "get it": "Where to get it",

@@ -76,7 +76,14 @@ class Execute:
         capability = app.capability(tool)
         if capability is None:
             raise UnknownTool(found.address, tool, nearest(tool, (item.id for item in app.capabilities)))
-        call = Call(id=token_hex(8), caller=caller, owner=app, capability=capability, arguments=arguments)
+        call = Call(
+            id=token_hex(8),
+            caller=caller,
+            owner=app,
+            capability=capability,
+            arguments=arguments,
+            address=found.address,
+        )
         return await self.put_through(call, client)
 
     async def put_through(self, call: Call, client: Client = _NOBODY) -> Outcome:
@@ -151,6 +158,7 @@ class Execute:
             message = f"{call.owner.id} is called by {kind}, which cannot be done here."
             raise NotSupported(message, app=call.owner.id, tool=call.capability.id, execution=kind)
         secret = await self._secrets.secret_for(call, client)
+        self._consent.used(call)
         try:
             return await executor.run(call, secret)
         except AuthExpired:

@@ -97,6 +97,8 @@ class Call(Struct, frozen=True, kw_only=True):
     arguments: Mapping[str, Any]
     context: Pairs = ()
     """What an agent is told about where the call comes from, as headers."""
+    address: str = ""
+    """What to write to mean exactly this owner, where its id alone may mean another one."""
 
 
 class Client(Protocol):
@@ -155,6 +157,14 @@ class Consent(Protocol):
             ConsentRequired: the user has not, or not yet.
         """
         ...
+
+    def used(self, call: Call) -> None:
+        """Take note that a call which was let pass is being run now: what was allowed for once is used up.
+
+        Raises:
+            ConsentRequired: another call has used it up meanwhile.
+        """
+        del call
 
 
 class Secrets(Protocol):

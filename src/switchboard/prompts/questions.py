@@ -103,6 +103,8 @@ class Questions(Generic[T]):
             client.progress(waiting)
             watched = {question.end, page} if page is not None else {question.end}
             await wait(watched, timeout=min(left, _TELL_EVERY_S), return_when=FIRST_COMPLETED)
+        if question.end.cancelled():  # everything is taken back: the call still gets its answer
+            raise Unanswered("closed")
         return await shield(question.end)
 
     async def _begin(self, key: Hashable, form: Form, then: Callable[[Reply], Awaitable[T]]) -> _Open[T]:

@@ -30,10 +30,11 @@ from switchboard.security.trust import Contacts, Differences, Vouched, confirmat
 _ONCE_S = 600.0
 _ROUNDS = 3
 _MOST_APPS = 64
+_MOST_PASSING = 1000
 _TERMINAL = Caller("switchboard auth")
 _NOTHING = Capability(kind="tool", id="-", binding=Binding(Script(language="jxa")))
 """What stands for the tool of an app that has none."""
-_NAME = 80
+_NAME, _ADDRESS = 80, 300
 _CHOICES: dict[str, Decision] = {"deny": "deny", "once": "once", "tool": "tool", "all": "all"}
 Namesakes = Callable[[Owner], Iterable[str]]
 """Tells where other apps of the same id are from, as far as the catalogue knows."""
@@ -63,6 +64,7 @@ class UsersConsent(Consent):
         locale: str = "en",
         by_client: bool = False,
         namesakes: Namesakes = lambda _: (),
+        dev: bool = False,
     ) -> None:
         self._records = records
         self._contacts = contacts
@@ -71,19 +73,30 @@ class UsersConsent(Consent):
         self._locale = locale
         self._by_client = by_client
         self._namesakes = namesakes
+        self._dev = dev
         self._looks: dict[tuple[str, str], _Look] = {}
         self._once: dict[tuple[str, ...], float] = {}
+        self._passing: dict[str, tuple[str, ...]] = {}
+        """Calls that were let pass for once, and have not been run yet."""
 
     async def require(self, call: Call, client: Client) -> None:
         """Let the call pass if the user allows it, now or before."""
         for _ in range(_ROUNDS):
             matter = await self._matter(call)
-            if matter is None or self._take_once(call, matter):
+            if matter is None or self._is_once(call, matter):
                 return
             if matter.verdict.standing == "denied":
-                raise _refusal(call, "denied")
+                raise self._refusal(call, "denied")
             await self._ask(matter, client)
-        raise _refusal(call, "pending")  # what was decided does not hold any more: the app changes faster than that
+        raise self._refusal(
+            call, "pending"
+        )  # what was decided does not hold any more: the app changes faster than that
+
+    def used(self, call: Call) -> None:
+        """Use up what was allowed for once, if this call was."""
+        key = self._passing.pop(call.id, None)
+        if key is not None and self._once.pop(key, 0.0) <= self._clock.passed():
+            raise self._refusal(call, "closed")
 
     async def grant(self, owner: Owner, caller: Caller, tool: str | None, confirm: Callable[[Form], bool]) -> bool:
         """Allow a caller one tool, or all, for somebody who decides beforehand; return whether they did.
@@ -124,6 +137,7 @@ class UsersConsent(Consent):
             news=news or Differences(),
             others=await self._others(app),
             whole=True,
+            signing_in=True,
         )
         if not confirm(consent_form(matter, self._locale)):
             return False
@@ -203,7 +217,7 @@ class UsersConsent(Consent):
             else:
                 await self._asked_by_client(matter, form, client)
         except Unanswered as unanswered:
-            raise _refusal(matter.call, unanswered.why, unanswered.address) from None
+            raise self._refusal(matter.call, unanswered.why, unanswered.address) from None
 
     async def _asked(self, matter: Matter, form: Form, client: Client, questions: "Questions[Decision]") -> None:
         call = matter.call
@@ -236,15 +250,33 @@ class UsersConsent(Consent):
             later_than = matter.others if record.is_empty else noted.later_than
             return replace(noted, name=app_name(owner), confirmed=confirmed, later_than=later_than)
 
+        await self._records.change(origin_of(owner), owner.id, after)
         if decision == "once":
             self._once[self._once_key(call, matter)] = self._clock.passed() + _ONCE_S
-        await self._records.change(origin_of(owner), owner.id, after)
         return decision
 
-    def _take_once(self, call: Call, matter: Matter) -> bool:
-        """Tell whether this very call was allowed for once; the next one is not."""
-        until = self._once.pop(self._once_key(call, matter), 0.0)
-        return until > self._clock.passed()
+    def _is_once(self, call: Call, matter: Matter) -> bool:
+        """Tell whether this very call was allowed for once; it is used up when the call is run."""
+        key = self._once_key(call, matter)
+        if self._once.get(key, 0.0) <= self._clock.passed():
+            return False
+        if len(self._passing) >= _MOST_PASSING:
+            self._passing.clear()
+        self._passing[call.id] = key
+        return True
+
+    def _refusal(self, call: Call, why: str, address: str | None = None) -> ConsentRequired:
+        details: dict[str, object] = {
+            "app_id": call.owner.id,
+            "app_name": call.owner.names.primary if isinstance(call.owner, App) else call.owner.id,
+            "tool": call.capability.id,
+            "tool_description": call.capability.description,
+            "tool_parameters": _properties(call),
+            "caller": call.caller.name,
+            "decision": why,
+        }
+        message = _messages(call, address, dev=self._dev)[why]
+        return ConsentRequired(message, **details, **({} if address is None else {"consent_url": address}))
 
     def _once_key(self, call: Call, matter: Matter) -> tuple[str, ...]:
         given = sha256(msgspec.json.encode(dict(call.arguments), order="deterministic")).hexdigest()
@@ -263,33 +295,24 @@ def _decision(choice: str) -> Decision:
     return _CHOICES.get(choice, "deny")
 
 
-def _refusal(call: Call, why: str, address: str | None = None) -> ConsentRequired:
-    name, app = app_name(call.owner), quote(clean(call.owner.id, _NAME))
+def _messages(call: Call, address: str | None, *, dev: bool) -> dict[str, str]:
+    """Return what a refusal says for each reason, with commands that mean this very app and can be pasted."""
+    name, app = app_name(call.owner), quote(clean(call.address or call.owner.id, _ADDRESS))
     tool, caller = clean(call.capability.id, _NAME), clean(call.caller.name, _NAME)
-    what = f"{caller} may use {tool} of {name}"
-    grant = f"switchboard consent grant {app} --tool {quote(tool)} --caller {quote(caller)}"
+    what, which = f"{caller} may use {tool} of {name}", f"--tool {quote(tool)} --caller {quote(caller)}"
     where = "" if address is None else f" The question is at {address}"
-    messages = {
+    known = quote(clean(origin_of(call.owner), _ADDRESS)) if call.address != call.owner.id else app
+    return {
         "denied": f"The user has said no to this: {what}. Do not try again. The user can take that back with: "
-        f"switchboard consent revoke {app}",
+        f"switchboard consent revoke {known} {which}",
         "pending": f"The user is being asked whether {what}, and has not answered yet. Tell the user, then make the "
         f"same call again; an answer given meanwhile counts.{where}",
         "closed": f"The user was asked whether {what}, and has not decided. Nothing was run. Ask the user before you "
         "try again.",
         "busy": "Several questions are open already. Ask the user to answer them, then make the same call again.",
         "nobody": f"The user has not said whether {what}, and cannot be asked here. The user can allow it in a "
-        f"terminal: {grant}",
+        f"terminal: switchboard consent grant {app} {which}{' --dev' if dev else ''}",
     }
-    details: dict[str, object] = {
-        "app_id": call.owner.id,
-        "app_name": call.owner.names.primary if isinstance(call.owner, App) else call.owner.id,
-        "tool": call.capability.id,
-        "tool_description": call.capability.description,
-        "tool_parameters": _properties(call),
-        "caller": call.caller.name,
-        "decision": why,
-    }
-    return ConsentRequired(messages[why], **details, **({} if address is None else {"consent_url": address}))
 
 
 def _properties(call: Call) -> object:

@@ -59,7 +59,9 @@ _WORDS: dict[Language, dict[str, str]] = {
         "destroying": "This can delete or overwrite data.",
         "conflict": "Another app with the same id is known from {origins}. This is a different app.",
         "unnamed": "The program that asks did not say its name.",
-        "forgetful": "Your decision lasts until the agent is closed: there is no keychain to keep it in.",
+        "forgetful": "Your decision lasts until the agent is closed: nothing can be kept on this computer now.",
+        "signing_in": "You are about to sign in to {app}.",
+        "claims": "Only reads, the app says",
         "deny": "Deny",
         "once": "Allow once",
         "allow_tool": "Allow this operation",
@@ -104,7 +106,9 @@ _WORDS: dict[Language, dict[str, str]] = {
         "destroying": "这可能删除或覆盖数据。",
         "conflict": "另一个来自 {origins} 的应用使用相同的 ID。这是不同的应用。",
         "unnamed": "请求的程序没有说明自己的名称。",
-        "forgetful": "没有可用的钥匙串，您的决定仅在本次会话中有效。",
+        "forgetful": "目前无法在此电脑上保存，您的决定仅在本次会话中有效。",
+        "signing_in": "您即将登录{app}。",
+        "claims": "应用称只读取数据",
         "deny": "拒绝",
         "once": "允许一次",
         "allow_tool": "授权此操作",
@@ -129,6 +133,8 @@ class Matter(Struct, frozen=True, kw_only=True):
     """Whether nothing can be kept beyond this process."""
     whole: bool = False
     """Whether it is about all operations from the start."""
+    signing_in: bool = False
+    """Whether nothing is to be called yet: the user only signs in."""
 
 
 def language_of(locale: str) -> Language:
@@ -142,7 +148,9 @@ def consent_form(matter: Matter, locale: str) -> Form:
     words = _WORDS[language]
     return Form(
         title=words["title"],
-        question=words["question"].format(caller=_caller(matter), app=app_name(matter.call.owner, locale)),
+        question=words["signing_in" if matter.signing_in else "question"].format(
+            caller=_caller(matter), app=app_name(matter.call.owner, locale)
+        ),
         lines=tuple(_lines(matter, words, locale)),
         warnings=tuple(_warnings(matter, words)),
         choices=(
@@ -191,7 +199,8 @@ def _lines(matter: Matter, words: Mapping[str, str], locale: str) -> Iterator[Li
     if matter.first or matter.whole:
         yield Line(words["tools"], _names(tool.id for tool in owner.capabilities))
     yield Line(words["origin"], clean(origin_of(owner), _TEXT))
-    yield Line(words["caller"], f"{_caller(matter)} {clean(matter.call.caller.version, _NAME)}".strip())
+    if not matter.signing_in:
+        yield Line(words["caller"], f"{_caller(matter)} {clean(matter.call.caller.version, _NAME)}".strip())
 
 
 def _before(matter: Matter, words: Mapping[str, str]) -> Iterator[Line]:

@@ -62,6 +62,13 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Other origins whose app has the same id, and had it first: an id is theirs, and so are its secrets."""
 
     @property
+    def is_accepted(self) -> bool:
+        """Whether the user has said yes to anything about it."""
+        decided = self.callers.values()
+        allowed = any(caller.everything or any(grant.allowed for grant in caller.tools.values()) for caller in decided)
+        return self.confirmed is not None or allowed
+
+    @property
     def is_empty(self) -> bool:
         """Whether there is nothing in it worth keeping."""
         return self.confirmed is None and not self.callers

@@ -32,11 +32,13 @@ class _Known(Struct, frozen=True):
 class Records:
     """The records of every app, from the vault or, without one, from memory."""
 
-    def __init__(self, vault: Vault, clock: Clock) -> None:
+    def __init__(self, vault: Vault, clock: Clock, report: Callable[[str], None] = lambda _: None) -> None:
         self._vault = vault
         self._clock = clock
         self._known: dict[tuple[str, str], _Known] = {}
         self._here: dict[tuple[str, str], Record] = {}
+        self._last: dict[tuple[str, str], Record] = {}
+        self._report = report
         self.unavailable: str | None = None
         """Why nothing can be kept beyond this process, where that is so."""
 
@@ -48,9 +50,8 @@ class Records:
         return found.record
 
     def last(self, origin: str, app: str) -> Record:
-        """Return a record as it was last read, without asking the vault."""
-        found = self._known.get((origin, app))
-        return found.record if found else self._here.get((origin, app), Record(origin=origin, app=app))
+        """Return a record as it was last read or changed, without asking the vault."""
+        return self._last.get((origin, app), Record(origin=origin, app=app))
 
     async def read(self, origin: str, app: str) -> Record:
         """Return what was decided about an app; an empty record where nothing was."""
@@ -73,12 +74,13 @@ class Records:
         try:
             self._vault.change(name_of(origin, app), replaced)
         except VaultUnavailable as error:
-            self.unavailable = error.message
+            self._note(error.message)
             after = changing(self._here.get((origin, app), Record(origin=origin, app=app)))
-            self._here[origin, app] = after
+            self._here[origin, app] = self._last[origin, app] = after
             return after
-        self.unavailable = None
+        self._note(None)
         self._known.pop((origin, app), None)
+        self._last[origin, app] = after
         return after
 
     def all(self) -> list[Record]:
@@ -92,25 +94,36 @@ class Records:
         return [record for record in records if record is not None and not record.is_empty]
 
     def others(self, origin: str, app: str) -> list[str]:
-        """Return the other origins whose app of this id is known; from a thread."""
-        try:
-            names = self._vault.names()
-        except VaultUnavailable:
-            names = [name_of(*key) for key, record in self._here.items() if not record.is_empty]
+        """Return the other origins whose app of this id the user has allowed anything; from a thread.
+
+        One that was only ever denied has no claim to its id.
+        """
         ends, own = f" {app}", name_of(origin, app)
-        found = (name for name in names if name.startswith(PREFIX) and name.endswith(ends) and name != own)
-        return [name.removeprefix(PREFIX).removesuffix(ends) for name in found]
+        try:
+            named = [name for name in self._vault.names() if name.startswith(PREFIX) and name.endswith(ends)]
+            texts = [self._vault.read(name) for name in named if name != own]
+            known = [record for record in (_decoded(text) for text in texts if text) if record is not None]
+        except VaultUnavailable:
+            known = [record for record in self._here.values() if record.app == app and record.origin != origin]
+        return [record.origin for record in known if record.is_accepted]
 
     def _read(self, origin: str, app: str) -> Record:
         version = self._vault.version()
         try:
             record = _record(self._vault.read(name_of(origin, app)), origin, app)
         except VaultUnavailable as error:
-            self.unavailable = error.message
-            return self._here.get((origin, app), Record(origin=origin, app=app))
-        self.unavailable = None
+            self._note(error.message)
+            record = self._last[origin, app] = self._here.get((origin, app), Record(origin=origin, app=app))
+            return record
+        self._note(None)
+        self._last[origin, app] = record
         self._known[origin, app] = _Known(record, version, self._clock.passed() + _FRESH_S)
         return record
+
+    def _note(self, unavailable: str | None) -> None:
+        if unavailable is not None and unavailable != self.unavailable:
+            self._report(unavailable)
+        self.unavailable = unavailable
 
 
 def name_of(origin: str, app: str) -> str:

@@ -14,7 +14,8 @@ from switchboard.catalog.bindings import Acp, Binding, Cli, Dbus, Http, Json, Mc
 from switchboard.catalog.model import Capability
 from switchboard.catalog.text import clean
 
-Effect = Literal["reads", "writes", "destroys", "unknown"]
+Effect = Literal["reads", "claims", "writes", "destroys", "unknown"]
+"""`claims` is what only the app says: that it reads, where its method would allow more."""
 Part = Literal["description", "parameters", "endpoint", "annotations"]
 
 _DESCRIPTION, _PARAMETERS, _ENDPOINT = 240, 240, 160
@@ -64,10 +65,10 @@ def effect(capability: Capability) -> Effect:
     annotations, method = capability.annotations, (capability.binding.route.method or "").upper()
     if not isinstance(capability.binding.execution, Http):
         method = ""
-    if (annotations and annotations.destructive and not annotations.read_only) or method in _DESTROYING:
+    if (annotations and annotations.destructive) or method in _DESTROYING:
         return "destroys"
     if annotations and annotations.read_only:
-        return "reads"
+        return "reads" if method in _READING else "claims"
     if method in _WRITING or (annotations and (annotations.read_only is False or annotations.destructive is False)):
         return "writes"
     return "reads" if method in _READING else "unknown"
