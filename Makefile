@@ -59,10 +59,10 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Switchboard needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Name another with: make PYTHON=python3.12 ...")'
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Could not create $(VENV). On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 
-$(VENV)/run.stamp: requirements/build.txt requirements/run.txt pyproject.toml | $(VENV)/bin/python
+$(VENV)/run.stamp: requirements/build.txt requirements/run.txt pyproject.toml sdk/python/pyproject.toml | $(VENV)/bin/python
 	$(SAY) 'Installing what running needs into $(VENV) (once, under a minute) ...'
 	@$(PIP) --require-hashes -r requirements/build.txt -r requirements/run.txt
-	@$(PIP) --no-deps --no-build-isolation --editable .
+	@$(PIP) --no-deps --no-build-isolation --editable . --editable sdk/python
 	@touch $@
 
 $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp

@@ -1,0 +1,233 @@
+"""A function's signature as JSON Schema, and JSON as its arguments.
+
+Types are those of msgspec (texts, numbers, lists, dictionaries, tuples, literals, enums, `TypedDict`, dataclasses,
+structs, dates, `Annotated`), pydantic models where the user has pydantic, and unions of them. What is optional and what
+its default is stays as it is written.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from agentfield.docstrings import arguments
+from agentfield.encoding import encode
+
+Schema = dict[str, Any]
+_TIME = Annotated[datetime, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+_REFERENCES = "#/$defs/{name}"
+
+
+class Misfit(ValueError):
+    """An input does not fit; the message says where."""
+
+
+class _AnythingGoes(type):
+    """msgspec checks that what a hook made is of the type it asked for; a value of any member is."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return True
+
+
+class Choice(metaclass=_AnythingGoes):
+    """Stands for a union that msgspec does not decode by itself: the first member that fits is taken."""
+
+    members: tuple[Any, ...] = ()
+
+
+class Signature:
+    """What a function takes, and what it gives."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        """Look at a function.
+
+        Raises:
+            TypeError: Something in the signature cannot be said in JSON Schema.
+        """
+        hints = _hints(function)
+        self._named = [item for item in inspect.signature(function).parameters.values() if not _is_rest(item)]
+        self._open = any(_is_rest(item) for item in inspect.signature(function).parameters.values())
+        self._struct = _struct(function, self._named, hints, closed=not self._open)
+        self._decoder = msgspec.json.Decoder(self._struct, dec_hook=_decode)
+        self.input_schema = _input_schema(function, self._struct, self._named)
+        self.output_schema = _output_schema(hints.get("return"))
+
+    def arguments(self, body: bytes) -> dict[str, Any]:
+        """Return the arguments that a body has, with the types they are annotated with.
+
+        Raises:
+            Misfit: It has others, or none.
+        """
+        try:
+            values = self._decoder.decode(body or b"{}")
+            rest = self._rest(body) if self._open else {}
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Misfit(str(error)) from error
+        return {item.name: getattr(values, item.name) for item in self._named} | rest
+
+    def _rest(self, body: bytes) -> dict[str, Any]:
+        names = {item.name for item in self._named}
+        return {key: value for key, value in msgspec.json.decode(body or b"{}").items() if key not in names}
+
+
+def schema_of(hint: Any) -> Schema:
+    """Return the JSON Schema of a type, with what it refers to under `$defs`.
+
+    Raises:
+        TypeError: There is none.
+    """
+    (schema,), definitions = msgspec.json.schema_components(
+        [_known(hint)], schema_hook=_described, ref_template=_REFERENCES
+    )
+    return _whole(schema, definitions)
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except NameError as error:
+        name = getattr(function, "__name__", "the function")
+        raise TypeError(f"{name}: {error}. Types in annotations must be importable names of its module.") from error
+
+
+def _is_rest(item: inspect.Parameter) -> bool:
+    return item.kind is inspect.Parameter.VAR_KEYWORD
+
+
+def _struct(
+    function: Callable[..., Any], named: list[inspect.Parameter], hints: Mapping[str, Any], *, closed: bool
+) -> type[msgspec.Struct]:
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    for item in named:
+        if item.kind in {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL}:
+            raise TypeError(f"{function.__name__}: '{item}' cannot be given by name, so a caller cannot give it.")
+        hint = _known(hints.get(item.name, Any))
+        if item.default is inspect.Parameter.empty:
+            fields.append((item.name, hint))
+        else:
+            fields.append((item.name, hint, msgspec.field(default_factory=_constant(item.default))))
+    return msgspec.defstruct("Input", fields, kw_only=True, forbid_unknown_fields=closed)
+
+
+def _constant(value: object) -> Callable[[], object]:
+    return lambda: value
+
+
+def _input_schema(function: Callable[..., Any], struct: type[msgspec.Struct], named: list[inspect.Parameter]) -> Schema:
+    try:
+        schema = schema_of(struct)
+    except TypeError as error:
+        name = getattr(function, "__name__", "the function")
+        raise TypeError(f"{name}: there is no JSON Schema for a parameter's type: {error}") from error
+    schema.pop("title", None)
+    properties = cast("dict[str, Schema]", schema.get("properties", {}))
+    said = arguments(inspect.getdoc(function) or "")
+    for item in named:
+        entry = properties[item.name]
+        if item.name in said and "description" not in entry:
+            entry["description"] = said[item.name]
+        if item.default is not inspect.Parameter.empty:
+            _add_default(entry, item.default)
+    return schema
+
+
+def _add_default(entry: Schema, default: object) -> None:
+    try:
+        entry["default"] = msgspec.json.decode(encode(default))
+    except TypeError:
+        return  # a default that is no JSON still applies; it cannot be shown
+
+
+def _output_schema(hint: Any) -> Schema | None:
+    if hint is None or hint is NoneType or hint is Any:
+        return None
+    try:
+        return schema_of(hint) or None
+    except TypeError:
+        return None  # what a function gives need not be described
+
+
+def _whole(schema: Schema, definitions: Mapping[str, Any]) -> Schema:
+    """Return a schema that stands on its own: its outermost reference resolved, all others under `$defs`."""
+    found: dict[str, Any] = dict(definitions)
+    name = str(schema.get("$ref", "")).rpartition("/")[2]
+    recursive = _mentions(found, name) if name else False
+    root = _hoisted(found.get(name, schema), found)
+    if name in found and not recursive:
+        del found[name]
+    found = {key: _hoisted(value, found) for key, value in list(found.items())}
+    return {**root, "$defs": found} if found else root
+
+
+def _mentions(definitions: Mapping[str, Any], name: str) -> bool:
+    return f'"#/$defs/{name}"'.encode() in msgspec.json.encode(definitions)
+
+
+def _hoisted(schema: Any, definitions: dict[str, Any]) -> Any:
+    """Return a schema without `$defs` inside, which pydantic puts where nobody looks for them; they move up."""
+    if isinstance(schema, list):
+        return [_hoisted(item, definitions) for item in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    fields = cast("dict[str, Any]", schema)
+    inner = fields.get("$defs")
+    if isinstance(inner, dict):
+        for name, definition in cast("dict[str, Any]", inner).items():
+            definitions.setdefault(name, _hoisted(definition, definitions))
+    return {key: _hoisted(value, definitions) for key, value in fields.items() if key != "$defs"}
+
+
+def _known(hint: Any) -> Any:
+    """Return a type that msgspec knows: dates say that they are dates, and impossible unions become choices."""
+    if hint is datetime:
+        return _TIME
+    if hint is object:
+        return Any
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in {Union, UnionType}:
+        return _union(tuple(_known(item) for item in inner))
+    if origin in {list, dict, tuple, set, frozenset} and inner:
+        return cast("Any", origin)[tuple(_known(item) if item is not Ellipsis else item for item in inner)]
+    return hint
+
+
+def _union(members: tuple[Any, ...]) -> Any:
+    plain = Union[members]  # noqa: UP007 - a union of types that are known only now
+    try:
+        msgspec.json.Decoder(plain)
+    except TypeError:
+        rest = tuple(item for item in members if item is not NoneType)
+        choice = _AnythingGoes("Choice", (Choice,), {"members": rest})
+        return choice | None if NoneType in members else choice
+    return plain
+
+
+def _described(kind: Any) -> Schema:
+    """Return the schema of what msgspec does not know."""
+    if issubclass(kind, Choice):
+        return {"anyOf": [schema_of(member) for member in kind.members]}
+    if hasattr(kind, "model_json_schema"):
+        return kind.model_json_schema()
+    raise TypeError(f"{kind.__name__} is no type that JSON can have")
+
+
+def _decode(kind: Any, value: Any) -> Any:
+    """Make what msgspec does not know."""
+    if issubclass(kind, Choice):
+        return _first(kind.members, value)
+    if hasattr(kind, "model_validate"):
+        return kind.model_validate(value)  # its error is a ValueError, which msgspec turns into its own with the place
+    raise TypeError(f"{kind.__name__} is no type that JSON can have")
+
+
+def _first(members: tuple[Any, ...], value: Any) -> Any:
+    reasons: list[str] = []
+    for member in members:
+        try:
+            return msgspec.convert(value, member, dec_hook=_decode)
+        except msgspec.ValidationError as error:
+            reasons.append(str(error))
+    raise ValueError(f"fits none of {len(members)}: " + "; ".join(reasons))
