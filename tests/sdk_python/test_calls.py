@@ -178,6 +178,22 @@ def test_one_app_serves_several_event_loops_and_threads(researchers: ControlPlan
     app.close()
 
 
+def test_no_event_loop_leaves_connections_behind(plane: ControlPlane) -> None:
+    """A program that has one for each call, and never closes anything, has no more open after fifty than after one."""
+    code = """
+import asyncio, os
+from agentfield import Agent
+app = Agent()
+counts = []
+for _ in range(50):
+    asyncio.run(app.adiscover())
+    counts.append(len(os.listdir("/dev/fd")))
+print(counts[-1] - counts[0])
+"""
+
+    assert run(plane, code) == "0\n"
+
+
 def test_a_watcher_sees_who_is_there_who_comes_who_changes_and_who_goes(plane: ControlPlane) -> None:
     """First everybody who is there, then every change."""
     plane.register(registration("watched-1", {"look": []}))
@@ -263,6 +279,8 @@ REFUSED: list[tuple[Ask, type[Exception], str]] = [
 MISTAKES: list[tuple[Ask, type[Exception]]] = [
     (lambda app: app.execute("", {}), ValueError),
     (lambda app: app.execute("a:b", ["list"]), TypeError),
+    (lambda app: app.execute("a:b", idempotency_key="two\nlines"), ValueError),
+    (lambda app: app.execute("a:b", idempotency_key="Schlüssel"), ValueError),
     (lambda app: app.execute("a:b", {"x": object()}), TypeError),
     (lambda app: app.discover(tags="ml"), TypeError),
     (lambda app: app.discover(**cast("Filters", {"colour": "red"})), TypeError),

@@ -16,6 +16,7 @@ ENDS = frozenset({"succeeded", "failed", "cancelled", "timeout"})
 _SYNC_S = 30.0
 _WINDOW_S = 20.0
 _GRACE_S = 10.0
+_MOMENT_S = 1.0
 _BUSY = frozenset({429, 503})
 _GATEWAY_TIMEOUT = 504
 _ERRORS = 300
@@ -75,11 +76,13 @@ def call_of(
     `{...}`, as documents write an input that is left to the reader, is an empty one.
 
     Raises:
-        ValueError: The target is empty.
+        ValueError: The target is empty, or the key cannot be sent in a header.
         TypeError: The input is not a mapping of names to values, or has no JSON.
     """
     if not target:
         raise ValueError("execute() needs a target: the invocation_target of something that discover() found.")
+    if key and not (key.isascii() and key.isprintable()):
+        raise ValueError("idempotency_key has characters that cannot be sent in a header.")
     named: object = {} if given is None or given == {...} else given
     if not any((isinstance(named, Mapping), hasattr(named, "model_dump"), hasattr(named, "__struct_fields__"))):
         raise TypeError(f"input must be a mapping of names to values, not a {type(named).__name__}.")
@@ -103,14 +106,13 @@ def execute(call: Call, times: Times) -> Plan[Execution]:
         if reply.status not in _BUSY:
             refuse(reply)
             return parse(reply, Execution)
-    accepted = yield from submit(call, times)
-    return (yield from wait(accepted.execution_id, times, reply.took))
+    answer = yield from _accepted(call, _after(times, reply.took))
+    return (yield from wait(read(answer, Execution).execution_id, times, reply.took + answer.took))
 
 
 def submit(call: Call, times: Times) -> Plan[Execution]:
     """Have something accepted, and return without waiting for its end."""
-    answer = yield from exchange(_post("execute/async", call, times.seconds), times.patience)
-    return read(answer, Execution)
+    return read((yield from _accepted(call, times)), Execution)
 
 
 def wait(execution_id: str, times: Times, spent: float = 0.0) -> Plan[Execution]:
@@ -121,18 +123,20 @@ def wait(execution_id: str, times: Times, spent: float = 0.0) -> Plan[Execution]
     """
     idle = 0.0
     while True:
-        left = _WINDOW_S if times.limit is None else min(_WINDOW_S, times.limit - spent)
-        answer = yield from exchange(_get(execution_id, max(left, 0.0)), times.patience)
+        now = _after(times, spent)
+        left = _WINDOW_S if now.limit is None else min(_WINDOW_S, now.limit)
+        try:
+            answer = yield from exchange(_get(execution_id, left, now.seconds), now.patience)
+        except (errors.ConnectionFailed, errors.Timeout) as error:
+            if now.limit is None or now.patience == times.patience:
+                raise
+            raise _late(execution_id, times) from error  # it was away for all the time that the caller allowed
         found = read(answer, Execution)
         if found.ended:
             return found
         spent += answer.took
         if times.limit is not None and spent >= times.limit:
-            raise errors.Timeout(
-                f"{execution_id} has not ended after {times.limit:g} s. It goes on: wait with "
-                f"app.handle({execution_id!r}).wait(), or end it with app.cancel({execution_id!r}).",
-                execution_id,
-            )
+            raise _late(execution_id, times)
         # A control plane that does not know how to wait answers at once: ask it less and less often.
         idle = min(2.0, idle * 2 or 0.05) if answer.took < left / 2 else 0.0
         if idle:
@@ -142,7 +146,7 @@ def wait(execution_id: str, times: Times, spent: float = 0.0) -> Plan[Execution]
 
 def state(execution_id: str, times: Times) -> Plan[Execution]:
     """Return an execution as it is."""
-    answer = yield from exchange(_get(execution_id, 0.0), times.patience)
+    answer = yield from exchange(_get(execution_id, 0.0, times.seconds), times.patience)
     return read(answer, Execution)
 
 
@@ -189,10 +193,30 @@ def _post(way: str, call: Call, seconds: float) -> Request:
     return Request("POST", path, (), call.headers, call.body, seconds, repeatable=True)
 
 
-def _get(execution_id: str, window: float) -> Request:
+def _get(execution_id: str, window: float, seconds: float) -> Request:
     query = (("wait", f"{window:.3f}"),) if window else ()
     path = f"/api/v1/executions/{quote(execution_id, safe='')}"
-    return Request("GET", path, query, seconds=window + _GRACE_S, repeatable=True)
+    return Request("GET", path, query, seconds=window + min(_GRACE_S, seconds), repeatable=True)
+
+
+def _accepted(call: Call, times: Times) -> Plan[Answer]:
+    return (yield from exchange(_post("execute/async", call, times.seconds), times.patience))
+
+
+def _after(times: Times, spent: float) -> Times:
+    """Return the waits that are left of a limit. One answer may always take a moment: it has the id to go on with."""
+    if times.limit is None:
+        return times
+    left = max(times.limit - spent, 0.0)
+    return Times(min(times.seconds, max(left, _MOMENT_S)), min(times.patience, left), left)
+
+
+def _late(execution_id: str, times: Times) -> errors.Timeout:
+    return errors.Timeout(
+        f"{execution_id} has not ended after {times.limit:g} s. It goes on: wait with "
+        f"app.handle({execution_id!r}).wait(), or end it with app.cancel({execution_id!r}).",
+        execution_id,
+    )
 
 
 def _mentioned(answer: Answer) -> str:

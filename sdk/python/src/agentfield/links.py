@@ -6,10 +6,10 @@ than all the rest.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary, finalize
+from weakref import finalize
 
 from agentfield.context import current
 from agentfield.errors import WouldBlock
@@ -153,7 +153,7 @@ class AsyncLink:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._clients: WeakKeyDictionary[AbstractEventLoop, httpx2.AsyncClient] = WeakKeyDictionary()
+        self._kept: dict[AbstractEventLoop, tuple[httpx2.AsyncClient, AsyncGenerator[httpx2.AsyncClient]]] = {}
 
     async def run(self, plan: Plan[T]) -> T:
         """Carry a plan out."""
@@ -171,28 +171,39 @@ class AsyncLink:
         """Close the connections of this loop; the next request opens new ones."""
         import asyncio  # noqa: PLC0415
 
-        client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await client.aclose()
+        kept = self._kept.pop(asyncio.get_running_loop(), None)
+        if kept is not None:
+            await kept[1].aclose()
 
     async def _send(self, request: Request) -> Answer | Lost:
         import httpx2  # noqa: PLC0415
 
         begin = time.monotonic()
         try:
-            return self._server.answer(await self._made().request(**_arguments(request)), begin)
+            return self._server.answer(await (await self._made()).request(**_arguments(request)), begin)
         except httpx2.RequestError as error:
             return self._server.lost(error, begin)
 
-    def _made(self) -> "httpx2.AsyncClient":
+    async def _made(self) -> "httpx2.AsyncClient":
         import asyncio  # noqa: PLC0415
 
+        loop = asyncio.get_running_loop()
+        if loop not in self._kept:
+            for ended in [other for other in list(self._kept) if other.is_closed()]:
+                self._kept.pop(ended, None)
+            keeper = self._until_the_end()
+            self._kept[loop] = (await anext(keeper), keeper)
+        return self._kept[loop][0]
+
+    async def _until_the_end(self) -> "AsyncGenerator[httpx2.AsyncClient]":
+        """Give a client. A loop that ends closes the generators that are left, and with this one the connections."""
         import httpx2  # noqa: PLC0415
 
-        loop = asyncio.get_running_loop()
-        if loop not in self._clients:
-            self._clients[loop] = httpx2.AsyncClient(**self._server.options())
-        return self._clients[loop]
+        client = httpx2.AsyncClient(**self._server.options())
+        try:
+            yield client
+        finally:
+            await client.aclose()
 
 
 def _runs_a_loop() -> bool:
@@ -217,5 +228,5 @@ def _arguments(request: Request) -> dict[str, Any]:
         "params": request.query,
         "headers": headers,
         "content": request.body,
-        "timeout": httpx2.Timeout(request.seconds, connect=_CONNECT_S),
+        "timeout": httpx2.Timeout(request.seconds, connect=min(_CONNECT_S, request.seconds)),
     }

@@ -73,7 +73,7 @@ Plan: TypeAlias = Generator[Request | Pause, Reply, T]
 
 
 def exchange(request: Request, patience: float) -> Plan[Answer]:
-    """Send a request until there is an answer, as often as that is safe.
+    """Send a request until there is an answer, as often as that is safe; it took as long as all attempts together.
 
     Raises:
         ConnectionFailed: There was none within the patience.
@@ -92,7 +92,7 @@ def exchange(request: Request, patience: float) -> Plan[Answer]:
         attempt += 1
     if isinstance(reply, Lost):
         raise _lost(reply)
-    return reply
+    return msgspec.structs.replace(reply, took=spent)
 
 
 def once(request: Request) -> Plan[Answer | Lost]:
