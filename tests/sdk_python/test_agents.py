@@ -199,6 +199,60 @@ def test_an_agent_that_is_told_twice_ends_now_and_says_what_it_left(homeless: Pr
     plane.stop()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_two_agents_in_one_process_both_end_when_it_is_told_to(
+    plane: ControlPlane, app: Agent, folder: Path, number: signal.Signals
+) -> None:
+    """Neither takes the signal away from the other."""
+    program = Program(folder, "pair", environment(plane))
+    program.wait_for(plane, "pair-one", "pair-two")
+    assert app.execute("pair-one:skill:echo", {"value": "tea"}) == "tea"
+
+    program.process.send_signal(number)
+
+    assert program.process.wait(30) == 0, program.log()
+    found = app.discover(agent="pair-*").capabilities
+    assert [agent.health_status for agent in found] == ["inactive", "inactive"]
+
+
+def test_one_whose_place_was_taken_does_not_say_goodbye(plane: ControlPlane, app: Agent, folder: Path) -> None:
+    """As when a new version is started before the old one is stopped."""
+    first = Program(folder, "worker", environment(plane, WORKER_ID="rolling"))
+    first.wait_for(plane, "rolling")
+    (folder / "second").mkdir()
+    second = Program(folder / "second", "worker", environment(plane, WORKER_ID="rolling"))
+    wait_until(lambda: ": registered" in second.log())
+
+    assert first.stop() == 0
+
+    assert app.discover(agent="rolling").capabilities[0].health_status == "active"
+    assert app.execute("rolling:skill:echo", {"value": "tea"}) == "tea"
+    assert second.stop() == 0
+    assert app.discover(agent="rolling").capabilities[0].health_status == "inactive"
+
+
+@pytest.mark.parametrize(
+    ("target", "how", "said"),
+    [
+        ("skill:end_strangely", "mute", "failed: Mute"),
+        ("skill:end_strangely", "ending", "failed: the end"),
+        ("skill:end_strangely", "unruly", "failed: 'json'"),
+        ("end_strangely_awaited", "mute", "failed: Mute"),
+        ("end_strangely_awaited", "ending", "failed: the end"),
+        ("end_strangely_awaited", "cancelled", "It awaited something that was cancelled"),
+    ],
+)
+def test_however_an_execution_ends_its_caller_learns_of_it(
+    worker: Program, app: Agent, target: str, how: str, said: str
+) -> None:
+    """Nobody waits for ever, and the agent goes on."""
+    with pytest.raises(ExecutionFailed, match=said):
+        app.execute(f"worker:{target}", {"how": how}, timeout=20)
+
+    assert worker.process.poll() is None
+    assert app.execute("worker:skill:decorated", {"value": "tea"}) == "tea"
+
+
 def test_an_agent_with_the_wrong_key_ends_and_says_why(folder: Path) -> None:
     """There is no use in trying again, and the key is not in what it says."""
     plane = ControlPlane(folder, SWITCHBOARD_API_KEY="open-sesame")

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -13,7 +14,7 @@ import pytest
 from agentfield import APIError, ConnectionFailed, DiscoveryResponse, Timeout
 from agentfield.context import CURRENT, Context, headers_for
 from agentfield.discovery import AgentCapability, request_for, response_of
-from agentfield.execution import Times, call_of, execute, wait
+from agentfield.execution import Execution, Times, call_of, execute, wait
 from agentfield.plans import Answer, Lost, Pause, Plan, Reply, Request, exchange, pause_before, read, refuse
 from agentfield.reports import deliver, stay
 from agentfield.watching import Seen, differences, look
@@ -128,6 +129,30 @@ def test_an_execution_that_the_server_stops_waiting_for_is_waited_for() -> None:
     assert [step.path for step in steps if isinstance(step, Request)][1:] == ["/api/v1/executions/e"]
 
 
+def test_a_limit_holds_for_everything_that_a_call_does() -> None:
+    """A control plane that is away, or does not answer, uses up the caller's time and no more."""
+    late = Lost("late", sent=True, timed_out=True, took=2.0, seen_before=True)
+    accepted = answer(202, {"execution_id": "e", "status": "running"})
+    away, lost = (execute(call_of("a:b", {}), Times(20, 30, 2.0)) for _ in range(2))
+    steps: list[Request | Pause] = []
+
+    with pytest.raises(ConnectionFailed):
+        until_the_end(away, CUT, steps)
+    assert 0 < sum(step.seconds for step in steps if isinstance(step, Pause)) <= 2
+    with pytest.raises(Timeout, match="e has not ended after 2 s") as caught:
+        carry_out(lost, [late, accepted, late])
+    assert caught.value.execution_id == "e"
+    _, steps = carry_out(execute(call_of("a:b", {}), Times(20, 30, 2.0)), [late, accepted])
+    assert [step.seconds for step in steps if isinstance(step, Request)] == [2.0, 1.0, 1.0]
+
+
+def until_the_end(plan: Plan[T], reply: Reply, steps: list[Request | Pause]) -> None:
+    """Give a plan one reply again and again, and note what it wanted."""
+    steps.append(plan.send(None))
+    while True:
+        steps.append(plan.send(None if isinstance(steps[-1], Pause) else reply))
+
+
 def test_a_server_that_cannot_wait_is_asked_less_and_less_often() -> None:
     """One that ignores `wait` would else be asked without end."""
     running = answer(200, {"execution_id": "e", "status": "running"})
@@ -174,6 +199,14 @@ def test_an_agent_that_is_refused_at_first_is_told_and_later_tries_again() -> No
     replies = [answer(201), answer(404), answer(401), answer(201)]
     _, steps = carry_out(stay("a", b"{}", 2.0, lambda _: None), replies)
     assert len([step for step in steps if isinstance(step, Request)]) == 5
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
+def test_an_agent_that_is_put_off_at_first_tries_again(status: int) -> None:
+    """A busy server is no refusal."""
+    _, steps = carry_out(stay("a", b"{}", 1.0, lambda _: None), [answer(status), answer(201)])
+
+    assert [step.path for step in steps if isinstance(step, Request)][:2] == ["/api/v1/nodes/register"] * 2
 
 
 def test_a_nested_call_says_whose_it_is() -> None:
@@ -270,6 +303,36 @@ def test_every_golden_error_is_raised_with_its_message(item: dict[str, object]) 
         document["request_id"],
         document.get("details", {}),
     )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "execute-response",
+        "execute-failed-response",
+        "execute-async-response",
+        "execution-running",
+        "execution-succeeded",
+    ],
+)
+def test_every_golden_execution_is_read_as_it_is(name: str) -> None:
+    """Every member that the SDK has is as it was written; times are read as times."""
+    body = (EXAMPLES / f"{name}.json").read_bytes()
+    found = read(Answer(200, {}, body), Execution)
+
+    document = json.loads(body)
+    own = [key for key in document if key in Execution.__struct_fields__]
+    assert {"execution_id", "status"} <= set(own)
+    for key in own:
+        wanted = datetime.fromisoformat(document[key]) if key.endswith("_at") else document[key]
+        assert getattr(found, key) == wanted
+
+
+def test_the_golden_request_is_the_request_of_the_sdk() -> None:
+    """With its webhook."""
+    document = json.loads((EXAMPLES / "execute-request.json").read_text())
+
+    assert json.loads(call_of("a:b", document["input"], webhook=document["webhook"]).body) == document
 
 
 def test_golden_questions_are_the_questions_of_the_sdk() -> None:

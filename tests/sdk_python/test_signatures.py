@@ -1,7 +1,8 @@
 """Schemas from signatures, and inputs as arguments."""
 
 import enum
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict
@@ -229,6 +230,99 @@ def test_what_cannot_be_said_in_json_is_told_when_it_is_offered() -> None:
     for function, said in wrong:
         with pytest.raises(TypeError, match=said):
             Agent("a").skill(function)
+
+
+def boxes(kind: type) -> type[pydantic.BaseModel]:
+    """Make a model with a model inside that has a name everybody uses."""
+    item = pydantic.create_model("Item", value=(kind, ...))
+    many: Any = list.__class_getitem__(item)
+    return pydantic.create_model("Box", items=(many, ...))
+
+
+def test_models_of_one_name_keep_their_own_schemas() -> None:
+    """As of two modules that both have an `Item`."""
+
+    def pack(numbers: Any, texts: Any) -> None: ...
+
+    pack.__annotations__ = {"numbers": boxes(int), "texts": boxes(str)}
+    signature = Signature(pack)
+    valid = jsonschema_rs.validator_for(signature.input_schema)
+
+    given = {"numbers": {"items": [{"value": 1}]}, "texts": {"items": [{"value": "one"}]}}
+    assert valid.is_valid(given)
+    assert signature.arguments(msgspec.json.encode(given))["texts"].items[0].value == "one"
+    assert not valid.is_valid({**given, "texts": {"items": [{"value": 1}]}})
+
+
+def test_a_default_of_none_allows_null() -> None:
+    """As everybody reads it, and as models send it."""
+
+    def ask(most: int = None) -> None: ...  # type: ignore[assignment] # noqa: RUF013 - what people write
+
+    signature = Signature(ask)
+
+    assert signature.input_schema["properties"]["most"] == {
+        "anyOf": [{"type": "integer"}, {"type": "null"}],
+        "default": None,
+    }
+    assert signature.arguments(b'{"most":null}') == {"most": None}
+
+
+def test_abstract_containers_and_annotated_unions_are_read_like_plain_ones() -> None:
+    """Also with members that msgspec cannot tell apart by itself."""
+
+    def take(
+        every: Iterable[int], some: Sequence[Point | Options], one: Annotated[Point | Options, "a note"]
+    ) -> None: ...
+
+    given = Signature(take).arguments(b'{"every":[1],"some":[{"x":1},{"depth":2}],"one":{"x":3}}')
+
+    assert given == {"every": [1], "some": [Point(1), Options(2)], "one": Point(3)}
+
+
+class Shelf:
+    """Has methods, and can be called itself."""
+
+    def __call__(self, title: str) -> str:
+        """Find a book."""
+        return title
+
+    def find(self, title: str) -> str:
+        """Find a book."""
+        return title
+
+
+NAMELESS: Callable[[str], str] = lambda title: title  # noqa: E731 - what has no name
+
+
+def numbers(most: int) -> Iterator[int]:
+    """Yield."""
+    yield most
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (Shelf.find, "find: 'self' is not a caller's to give"),
+        (Shelf(), "A skill needs a name"),
+        (NAMELESS, "A skill needs a name"),
+        (numbers, "numbers yields"),
+    ],
+)
+def test_what_cannot_be_offered_is_told_with_what_to_do(function: Callable[..., Any], said: str) -> None:
+    """Before anybody calls it."""
+    with pytest.raises(TypeError, match=said):
+        Agent("a").skill(function)
+
+
+@pytest.mark.parametrize("function", [Shelf(), Shelf().find, functools.partial(Shelf.find, Shelf())])
+def test_whatever_behaves_like_a_function_can_be_offered(function: Callable[..., Any]) -> None:
+    """With the annotations and the docstring of what it runs."""
+    made = capability_of("skill", function, Described(name="find"))
+
+    assert (made.id, made.description) == ("find", "Find a book.")
+    assert made.signature.input_schema["properties"] == {"title": {"type": "string"}}
+    assert function(**made.signature.arguments(b'{"title":"Tea"}')) == "Tea"
 
 
 def test_an_entry_has_what_the_function_and_its_author_say() -> None:

@@ -1,14 +1,18 @@
 """An agent for everything that can happen to one: files tell how far it is, and let it go on."""
 
 import asyncio
+import functools
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from agentfield import Agent
 
+P = ParamSpec("P")
+T = TypeVar("T")
 app = Agent(os.environ.get("WORKER_ID", "worker"), heartbeat_interval=0.2, drain_seconds=20)
 
 
@@ -100,6 +104,60 @@ async def leave() -> None:
 def unwritable() -> object:
     """Return what no JSON has."""
     return object()
+
+
+class Mute(Exception):
+    """An error that fails when it is asked what it says."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("not even that")
+
+
+class Ending(BaseException):
+    """One that most programs do not catch."""
+
+
+class Unruly:
+    """Looks like a model, and fails when it is to be written."""
+
+    def model_dump(self, mode: str) -> None:
+        """Fail."""
+        raise KeyError(mode)
+
+
+@app.skill
+def end_strangely(how: Literal["mute", "ending", "unruly"]) -> object:
+    """End in a way that nobody thinks of."""
+    if how == "unruly":
+        return Unruly()
+    raise Mute if how == "mute" else Ending("the end")
+
+
+@app.reasoner
+async def end_strangely_awaited(how: Literal["mute", "ending", "cancelled"]) -> None:
+    """Do the same in a coroutine."""
+    if how == "cancelled":
+        task = asyncio.create_task(asyncio.sleep(60))
+        task.cancel()
+        await task
+    raise Mute if how == "mute" else Ending("the end")
+
+
+def noted(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate as most do: the coroutine function becomes a plain one."""
+
+    @functools.wraps(function)
+    def around(*args: P.args, **kwargs: P.kwargs) -> T:
+        return function(*args, **kwargs)
+
+    return around
+
+
+@app.skill
+@noted
+async def decorated(value: str) -> str:
+    """Return what was given."""
+    return value
 
 
 @app.skill

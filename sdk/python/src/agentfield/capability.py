@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from agentfield.docstrings import summary
-from agentfield.signatures import Schema, Signature
+from agentfield.signatures import Schema, Signature, body_of
 
 Kind = Literal["reasoner", "skill"]
 Function = Callable[..., Any]
@@ -55,19 +55,27 @@ class Capability(msgspec.Struct, frozen=True):
         """Run the function; one that is no coroutine gets a thread, so that it keeps nobody waiting."""
         if inspect.iscoroutinefunction(self.function):
             return await self.function(**given)
-        return await in_thread(lambda: self.function(**given))
+        result = await in_thread(lambda: self.function(**given))
+        # A decorator around a coroutine is often a plain function.
+        return await result if inspect.isawaitable(result) else result
 
 
 def capability_of(kind: Kind, function: Function, described: Described) -> Capability:
     """Make a capability of a function.
 
     Raises:
-        TypeError: Something in its signature cannot be said in JSON Schema.
+        TypeError: It has no name, yields in the place of returning, or has what cannot be said in JSON Schema.
     """
+    body = body_of(function)
+    name = described.name or getattr(function, "__name__", "<unnamed>")
+    if name.startswith("<"):
+        raise TypeError(f"A {kind} needs a name: app.{kind}(name=...).")
+    if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
+        raise TypeError(f"{name} yields, and a {kind} has one result: return a list.")
     return Capability(
         kind,
-        described.name or function.__name__,
-        described.description or summary(inspect.getdoc(function) or ""),
+        name,
+        described.description or summary(inspect.getdoc(body) or ""),
         tuple(described.tags),
         tuple(described.examples),
         function,

@@ -14,7 +14,7 @@ import msgspec
 from agentfield.capability import Capability
 from agentfield.context import read_context
 from agentfield.encoding import encode
-from agentfield.reports import LARGEST
+from agentfield.reports import LARGEST, text_of
 from agentfield.runs import Runs
 from agentfield.signatures import Misfit
 
@@ -149,7 +149,7 @@ async def _inline(capability: Capability, given: Mapping[str, Any]) -> Reply:
         encode(result)
     except (Exception, SystemExit) as error:
         LOG.exception("%s failed", capability.id)
-        return 500, {"detail": str(error) or type(error).__name__}
+        return 500, {"detail": text_of(error)}
     return 200, result
 
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from urllib.parse import quote
 
 from agentfield.encoding import encode
-from agentfield.plans import Answer, Lost, Pause, Plan, Request, once, refuse
+from agentfield.plans import Answer, Lost, Pause, Plan, Request, fields_of, once, refuse
 
 LARGEST = 16 * 1024 * 1024
 """What a control plane takes in one body."""
@@ -19,7 +19,8 @@ _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 2.0
 _HEARD_S = 10.0
 _NOT_FOUND = 404
-_WAIT_AND_SEE = frozenset({401, 403, 408, 425, 429})
+_BUSY = frozenset({408, 425, 429})
+_WAIT_AND_SEE = _BUSY | {401, 403}
 """Refusals that somebody can mend while we run."""
 _REFUSED = range(300, 500)
 _GOOD = range(200, 300)
@@ -41,10 +42,16 @@ def stay(node_id: str, registration: bytes, interval: float, tell: Tell) -> Plan
         yield from _beat(node_id, interval, tell)
 
 
-def goodbye(node_id: str, reason: str, seconds: float) -> Plan[bool]:
-    """Say that we leave; whether it was heard is returned, and nothing can be done if it was not."""
-    request = _post(f"/api/v1/nodes/{quote(node_id, safe='')}/shutdown", encode({"reason": reason}), seconds)
-    reply = yield from once(request)
+def goodbye(node_id: str, instance_id: str, reason: str, seconds: float) -> Plan[bool]:
+    """Say that we leave; whether it was heard is returned, and nothing can be done if it was not.
+
+    Nothing is said where another process has taken our place under the same id: it would be taken for that one's end.
+    """
+    path = f"/api/v1/nodes/{quote(node_id, safe='')}"
+    known = yield from once(Request("GET", path, seconds=seconds))
+    if isinstance(known, Answer) and fields_of(known).get("instance_id") not in {None, "", instance_id}:
+        return False
+    reply = yield from once(_post(f"{path}/shutdown", encode({"reason": reason}), seconds))
     return isinstance(reply, Answer) and reply.status in _GOOD
 
 
@@ -74,6 +81,19 @@ def succeeded(execution_id: str, result: Any, seconds: float) -> bytes:
     return report
 
 
+def raised(execution_id: str, error: BaseException, seconds: float) -> bytes:
+    """Write the report of an error that a function raised."""
+    return failed(execution_id, text_of(error), type(error).__name__, seconds)
+
+
+def text_of(error: BaseException) -> str:
+    """Return what an error says; one that fails even at that, or says nothing, is called by its kind."""
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # noqa: BLE001 - somebody else's code, and its execution must end all the same
+        return type(error).__name__
+
+
 def failed(execution_id: str, message: str, kind: str, seconds: float) -> bytes:
     """Write the report of a failure."""
     said = message.encode(errors="replace").decode()[:_LONGEST_ERROR] or kind
@@ -92,7 +112,7 @@ def _register(registration: bytes, tell: Tell, *, strict: bool) -> Plan[None]:
         reply = yield from once(_post("/api/v1/nodes/register", registration, _HEARD_S))
         if isinstance(reply, Answer) and reply.status in _GOOD:
             return tell("registered")
-        if strict and isinstance(reply, Answer) and reply.status in _REFUSED:
+        if strict and isinstance(reply, Answer) and reply.status in _REFUSED and reply.status not in _BUSY:
             refuse(reply)
         if attempt == 0:
             tell(f"not registered yet: {_why(reply)}")

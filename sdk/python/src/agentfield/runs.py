@@ -11,9 +11,13 @@ import msgspec
 from agentfield.capability import Capability
 from agentfield.context import CURRENT, Context
 from agentfield.links import AsyncLink
-from agentfield.reports import deliver, failed, succeeded
+from agentfield.reports import deliver, failed, raised, succeeded
 
 LOG = logging.getLogger("agentfield")
+
+
+_NOBODY = ("It awaited something that was cancelled.", "CancelledError")
+"""What is said of a cancellation that nobody asked us for."""
 
 
 class Outbox:
@@ -85,16 +89,20 @@ class Runs:
         execution_id = context.execution_id
         try:
             result = await capability.run(given)
-        except asyncio.CancelledError:
-            if self._ending or not context.cancelled:  # nobody asked for it
-                spent = time.monotonic() - begin
-                self._report(execution_id, failed(execution_id, "The agent stopped.", "Stopped", spent))
-        except (Exception, SystemExit) as error:
+            report = succeeded(execution_id, result, time.monotonic() - begin)
+        except asyncio.CancelledError as error:
+            if context.cancelled and not self._ending:
+                return  # whoever cancelled it knows
+            why, kind = ("The agent stopped.", "Stopped") if self._ending else _NOBODY
+            report = failed(execution_id, why, kind, time.monotonic() - begin)
+            LOG.debug("%s %s ended early", capability.id, execution_id, exc_info=error)
+        except BaseException as error:  # whatever ends it, its caller must learn of it
             LOG.exception("%s %s failed", capability.id, execution_id)
-            spent = time.monotonic() - begin
-            self._report(execution_id, failed(execution_id, str(error), type(error).__name__, spent))
-        else:
-            self._report(execution_id, succeeded(execution_id, result, time.monotonic() - begin))
+            report = raised(execution_id, error, time.monotonic() - begin)
+            if isinstance(error, KeyboardInterrupt):
+                self._report(execution_id, report)
+                raise
+        self._report(execution_id, report)
 
 
 async def all_gone(tasks: "Callable[[], set[asyncio.Task[Any]]]", seconds: float) -> bool:

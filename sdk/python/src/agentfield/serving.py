@@ -5,7 +5,6 @@ import contextlib
 import logging
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Generator
 from typing import Any
@@ -21,11 +20,16 @@ LOG = logging.getLogger("agentfield")
 _GOODBYE_S = 5.0
 
 
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
 class Stop:
     """The wish to end: once to finish what is under way, twice to end now. Any thread may say it."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._before: dict[int, Any] = {}
+        self._over = False
         self.asked = asyncio.Event()
         self.hurry = asyncio.Event()
 
@@ -38,17 +42,41 @@ class Stop:
 
     @contextlib.contextmanager
     def on_signals(self) -> Generator[None]:
-        """Ask on SIGTERM and SIGINT, where this thread gets them."""
-        if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
+        """Ask on SIGTERM and SIGINT, where this thread gets them.
+
+        Several agents may serve in one process, and begin and end in any order: each hands a signal on to the one that
+        was there before. A loop's own `add_signal_handler` knows one only.
+        """
+        if threading.current_thread() is not threading.main_thread():
             yield
             return
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, self._ask)
+        for number in _SIGNALS:
+            self._before[number] = signal.signal(number, self._on_signal)
         try:
             yield
         finally:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self._loop.remove_signal_handler(number)
+            for number in _SIGNALS:
+                if signal.getsignal(number) == self._on_signal:
+                    signal.signal(number, self._beneath(number))
+            self._over = True
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        if not self._over:
+            self()
+        beneath = self._beneath(number)
+        if _stop_of(beneath) is not None:
+            beneath(number, frame)
+
+    def _beneath(self, number: int) -> Any:
+        """Return who got a signal before us and still wants it."""
+        before = self._before[number]
+        stop = _stop_of(before)
+        return stop._beneath(number) if stop is not None and stop._over else before  # noqa: SLF001 - of this class
+
+
+def _stop_of(found: Any) -> Stop | None:
+    owner = getattr(found, "__self__", None)
+    return owner if isinstance(owner, Stop) else None
 
 
 class Quiet(uvicorn.Server):
@@ -98,7 +126,7 @@ async def _leave(described: Profile, link: AsyncLink, runs: Runs, outbox: Outbox
 
 async def _finish(described: Profile, link: AsyncLink, runs: Runs, outbox: Outbox) -> None:
     """Say goodbye first, so that nobody sends new work; then end the old."""
-    await link.run(goodbye(described.node_id, "shutdown", _GOODBYE_S))
+    await link.run(goodbye(described.node_id, described.instance_id, "shutdown", _GOODBYE_S))
     await runs.drain(described.drain_s)
     if not await outbox.flush(described.drain_s):
         LOG.error("%s ends with reports that nobody took in", described.node_id)

@@ -5,11 +5,13 @@ structs, dates, `Annotated`), pydantic models where the user has pydantic, and u
 its default is stays as it is written.
 """
 
+import functools
 import inspect
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Optional, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -18,6 +20,7 @@ from agentfield.encoding import encode
 
 Schema = dict[str, Any]
 _TIME = Annotated[datetime, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+_CONTAINERS = frozenset({list, dict, tuple, set, frozenset, Iterable, Sequence, Mapping})
 _REFERENCES = "#/$defs/{name}"
 
 
@@ -51,8 +54,12 @@ class Signature:
         self._named = [item for item in inspect.signature(function).parameters.values() if not _is_rest(item)]
         self._open = any(_is_rest(item) for item in inspect.signature(function).parameters.values())
         self._struct = _struct(function, self._named, hints, closed=not self._open)
-        self._decoder = msgspec.json.Decoder(self._struct, dec_hook=_decode)
-        self.input_schema = _input_schema(function, self._struct, self._named)
+        try:
+            self._decoder = msgspec.json.Decoder(self._struct, dec_hook=_decode)
+            self.input_schema = _input_schema(function, self._struct, self._named)
+        except TypeError as error:
+            why = f"there is no JSON Schema for a parameter's type: {error}"
+            raise TypeError(f"{_name(function)}: {why}") from error
         self.output_schema = _output_schema(hints.get("return"))
 
     def arguments(self, body: bytes) -> dict[str, Any]:
@@ -87,10 +94,23 @@ def schema_of(hint: Any) -> Schema:
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
-        return get_type_hints(function, include_extras=True)
+        return get_type_hints(body_of(function), include_extras=True)
     except NameError as error:
         name = getattr(function, "__name__", "the function")
         raise TypeError(f"{name}: {error}. Types in annotations must be importable names of its module.") from error
+
+
+def body_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what has the annotations and the docstring: a function, also of what only behaves like one."""
+    if isinstance(function, functools.partial):
+        return body_of(cast("functools.partial[Any]", function).func)
+    if inspect.isroutine(function) or inspect.isclass(function):
+        return function
+    return type(function).__call__
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(body_of(function), "__name__", "the function")
 
 
 def _is_rest(item: inspect.Parameter) -> bool:
@@ -101,10 +121,16 @@ def _struct(
     function: Callable[..., Any], named: list[inspect.Parameter], hints: Mapping[str, Any], *, closed: bool
 ) -> type[msgspec.Struct]:
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
-    for item in named:
+    for place, item in enumerate(named):
         if item.kind in {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL}:
-            raise TypeError(f"{function.__name__}: '{item}' cannot be given by name, so a caller cannot give it.")
-        hint = _known(hints.get(item.name, Any))
+            raise TypeError(f"{_name(function)}: '{item}' cannot be given by name, so a caller cannot give it.")
+        if place == 0 and item.name in {"self", "cls"} and item.name not in hints:
+            advice = "offer the method of an object, app.skill(it.method)."
+            raise TypeError(f"{_name(function)}: '{item}' is not a caller's to give: {advice}")
+        hint = hints.get(item.name, Any)
+        if item.default is None and hint not in {Any, object}:
+            hint = Optional[hint]  # noqa: UP045 - a type that is known only now; everybody reads `x: int = None` so
+        hint = _known(hint)
         if item.default is inspect.Parameter.empty:
             fields.append((item.name, hint))
         else:
@@ -117,14 +143,10 @@ def _constant(value: object) -> Callable[[], object]:
 
 
 def _input_schema(function: Callable[..., Any], struct: type[msgspec.Struct], named: list[inspect.Parameter]) -> Schema:
-    try:
-        schema = schema_of(struct)
-    except TypeError as error:
-        name = getattr(function, "__name__", "the function")
-        raise TypeError(f"{name}: there is no JSON Schema for a parameter's type: {error}") from error
+    schema = schema_of(struct)
     schema.pop("title", None)
     properties = cast("dict[str, Schema]", schema.get("properties", {}))
-    said = arguments(inspect.getdoc(function) or "")
+    said = arguments(inspect.getdoc(body_of(function)) or "")
     for item in named:
         entry = properties[item.name]
         if item.name in said and "description" not in entry:
@@ -173,11 +195,39 @@ def _hoisted(schema: Any, definitions: dict[str, Any]) -> Any:
     if not isinstance(schema, dict):
         return schema
     fields = cast("dict[str, Any]", schema)
-    inner = fields.get("$defs")
-    if isinstance(inner, dict):
-        for name, definition in cast("dict[str, Any]", inner).items():
+    if isinstance(fields.get("$defs"), dict):
+        fields = _apart(fields, definitions)
+        for name, definition in fields["$defs"].items():
             definitions.setdefault(name, _hoisted(definition, definitions))
     return {key: _hoisted(value, definitions) for key, value in fields.items() if key != "$defs"}
+
+
+def _apart(schema: Schema, definitions: Mapping[str, Any]) -> Schema:
+    """Return a schema whose definitions do not take the names of others that say something else."""
+    inner = cast("dict[str, Any]", schema["$defs"])
+    if all(definitions.get(name, meant) == meant for name, meant in inner.items()):
+        return schema
+    taken = {*definitions, *inner}
+    names = {name: next(free for free in _names(name) if free not in taken) for name in inner}
+    references = {_REFERENCES.format(name=old): _REFERENCES.format(name=new) for old, new in names.items()}
+    renamed = _renamed(schema, references)
+    return {**renamed, "$defs": {names[name]: meant for name, meant in renamed["$defs"].items()}}
+
+
+def _names(name: str) -> Iterator[str]:
+    return (f"{name}_{number}" for number in itertools.count(2))
+
+
+def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(schema, list):
+        return [_renamed(item, names) for item in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    fields = cast("dict[str, Any]", schema)
+    return {
+        key: names.get(value, value) if key == "$ref" and isinstance(value, str) else _renamed(value, names)
+        for key, value in fields.items()
+    }
 
 
 def _known(hint: Any) -> Any:
@@ -189,8 +239,11 @@ def _known(hint: Any) -> Any:
     origin, inner = get_origin(hint), get_args(hint)
     if origin in {Union, UnionType}:
         return _union(tuple(_known(item) for item in inner))
-    if origin in {list, dict, tuple, set, frozenset} and inner:
-        return cast("Any", origin)[tuple(_known(item) if item is not Ellipsis else item for item in inner)]
+    if origin is Annotated:
+        return Annotated[(_known(inner[0]), *inner[1:])]
+    if origin in _CONTAINERS and inner:
+        kind = cast("Any", list if origin is Iterable else origin)
+        return kind[tuple(_known(item) if item is not Ellipsis else item for item in inner)]
     return hint
 
 
