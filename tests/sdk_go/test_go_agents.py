@@ -234,10 +234,22 @@ def test_an_agent_that_is_told_to_stop_finishes_its_work_and_says_goodbye(team: 
     wait_until(lambda: agent.health(team.plane) == "inactive")
     file.with_name("drained.end").touch()
 
-    assert agent.stop() == 0, agent.log()
+    assert agent.process.wait(60) == 0, agent.log()
     end = team.end_of(execution_id)
     assert (end["status"], end.get("result")) == ("succeeded", "done")
     assert "ended well" in agent.log()
+
+
+def test_an_agent_that_is_told_twice_ends_at_once(team: Team) -> None:
+    """The second signal does not wait for the work."""
+    agent = team.start("hurried")
+    team.begin_work("hurried", "hurried")
+
+    agent.process.send_signal(signal.SIGINT)
+    wait_until(lambda: agent.health(team.plane) == "inactive")
+    agent.process.send_signal(signal.SIGINT)
+
+    assert agent.process.wait(15) == -signal.SIGINT, agent.log()
 
 
 def test_a_second_process_may_take_an_agents_place(team: Team) -> None:
@@ -298,10 +310,11 @@ def test_a_nested_call_survives_a_crash_of_the_server(team: Team) -> None:
     assert (end["status"], end["result"]["there"]) == ("succeeded", "done")
 
 
-def test_a_caller_that_waits_gets_its_answer_through_a_crash(team: Team) -> None:
-    """`Submit` and `Wait`, while the server is killed and started again."""
-    file = team.folder / "waited"
-    wish = json.dumps({"submit": True, "execute": {"target": "go-agent:work", "input": {"file": str(file)}}})
+@pytest.mark.parametrize("submit", [False, True])
+def test_a_caller_that_waits_gets_its_answer_through_a_crash(team: Team, submit: bool) -> None:
+    """`Execute`, or `Submit` and `Wait`, while the server is killed and started again."""
+    file = team.folder / f"waited-{submit}"
+    wish = json.dumps({"submit": submit, "execute": {"target": "go-agent:work", "input": {"file": str(file)}}})
     with subprocess.Popen(  # noqa: S603 - our own program
         [str(team.programs / "ask"), wish],
         env={"AGENTFIELD_SERVER": team.plane.url, "AGENTFIELD_API_KEY": "open-sesame"},
@@ -309,7 +322,7 @@ def test_a_caller_that_waits_gets_its_answer_through_a_crash(team: Team) -> None
     ) as caller:
         wait_until(lambda: file.exists() and file.read_text() == "begun")
         team.crash()
-        file.with_name("waited.end").touch()
+        file.with_name(f"{file.name}.end").touch()
         team.restart()
         told = caller.communicate(timeout=60)[0]
 

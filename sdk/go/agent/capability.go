@@ -163,7 +163,7 @@ func (c *capability) schema(which string, given any) json.RawMessage {
 
 // Refusal is an error that is the caller's fault: the caller gets its status, not 502.
 type Refusal struct {
-	// Status is from 400 to 499.
+	// Status is from 400 to 499; any other is 400.
 	Status  int
 	Message string
 	// Details is anything that encodes as JSON, or nil.
@@ -175,8 +175,14 @@ func (r *Refusal) Error() string { return r.Message }
 
 // Refuse returns a [*Refusal]. A status that is not from 400 to 499 becomes 400.
 func Refuse(status int, format string, arguments ...any) error {
-	if status < 400 || status > 499 {
-		status = http.StatusBadRequest
+	made := &Refusal{Status: status, Message: fmt.Sprintf(format, arguments...)}
+	made.Status = made.status()
+	return made
+}
+
+func (r *Refusal) status() int {
+	if r.Status < 400 || r.Status > 499 {
+		return http.StatusBadRequest
 	}
-	return &Refusal{Status: status, Message: fmt.Sprintf(format, arguments...)}
+	return r.Status
 }

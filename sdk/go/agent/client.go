@@ -188,12 +188,9 @@ func retryPause(wanted request, got *answer, err error, attempt int) (time.Durat
 		return pause, true
 	}
 	stubborn := wanted.retryFor == forever // nobody else will say it
-	switch got.status {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-	case http.StatusRequestTimeout, http.StatusInternalServerError:
-		if !stubborn {
-			return 0, false
-		}
+	switch {
+	case isAway(got.status):
+	case stubborn && (got.status == http.StatusRequestTimeout || got.status == http.StatusInternalServerError):
 	default:
 		return 0, false
 	}
@@ -201,6 +198,15 @@ func retryPause(wanted request, got *answer, err error, attempt int) (time.Durat
 		pause = max(pause, time.Duration(seconds*float64(time.Second)))
 	}
 	return pause, stubborn || executionIDIn(got.body) == ""
+}
+
+// isAway says whether a status is that of a server that may answer soon.
+func isAway(status int) bool {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
 }
 
 // executionIDIn returns the id of the execution that an error body is about.

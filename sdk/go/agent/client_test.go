@@ -88,8 +88,8 @@ func TestWhatMayBeSentTwiceIsAndNothingElse(t *testing.T) {
 	}{
 		"a read through broken connections":     {discover, hangUp, page, 3, true},
 		"a read while the server is away":       {discover, away, page, 3, true},
-		"an execution without a key, broken":    {execute(""), hangUp, done, 1, false},
-		"an execution without a key, away":      {execute(""), away, done, 1, false},
+		"an execution, which gets its own key":  {execute(""), hangUp, done, 3, true},
+		"an execution while the server is away": {execute(""), away, done, 3, true},
 		"an execution with a key, broken":       {execute("k"), hangUp, done, 3, true},
 		"an execution with a key, away":         {execute("k"), away, done, 3, true},
 		"an execution with a key that failed":   {execute("k"), failedRun, done, 1, false},
@@ -108,26 +108,43 @@ func TestWhatMayBeSentTwiceIsAndNothingElse(t *testing.T) {
 			if one.well {
 				wanted = one.times + 1
 			}
-			if asked := server.got(""); len(asked) != wanted {
-				t.Errorf("asked %d times, want %d", len(asked), wanted)
+			if asked := len(server.got("")) - len(server.got("/executions/exec_1")); asked != wanted {
+				t.Errorf("asked %d times, want %d", asked, wanted)
 			}
 		})
 	}
 }
 
-func TestEveryAttemptOfASubmissionHasTheSameKey(t *testing.T) {
-	server := newPlane(t, flaky(2, hangUp, `{"execution_id":"exec_1","status":"queued"}`))
+func TestEveryAttemptOfACallHasTheSameKey(t *testing.T) {
+	for name, call := range map[string]func(*Agent) (*Execution, error){
+		"submit": func(app *Agent) (*Execution, error) {
+			return app.Submit(context.Background(), ExecuteRequest{Target: "a:b"})
+		},
+		"execute": func(app *Agent) (*Execution, error) { return app.Execute(ExecuteRequest{Target: "a:b"}) },
+	} {
+		server := newPlane(t, flaky(2, hangUp, `{"execution_id":"exec_1","status":"succeeded"}`))
 
-	if _, err := server.app().Submit(context.Background(), ExecuteRequest{Target: "a:b"}); err != nil {
-		t.Fatal(err)
-	}
+		if _, err := call(server.app()); err != nil {
+			t.Fatal(err)
+		}
 
-	keys := map[string]bool{}
-	for _, one := range server.got("") {
-		keys[one.header.Get("Idempotency-Key")] = true
+		keys := map[string]bool{}
+		for _, one := range server.got("/a:b") {
+			keys[one.header.Get("Idempotency-Key")] = true
+		}
+		if len(keys) != 1 || keys[""] {
+			t.Errorf("%s: keys: %v", name, keys)
+		}
 	}
-	if len(keys) != 1 || keys[""] {
-		t.Errorf("keys: %v", keys)
+}
+
+func TestWhoNeverRetriesGetsTheErrorAtOnce(t *testing.T) {
+	server := newPlane(t, flaky(1, hangUp, `{"execution_id":"exec_1","status":"succeeded"}`))
+
+	_, err := server.app(WithRetryFor(0)).Execute(ExecuteRequest{Target: "a:b"})
+
+	if err == nil || len(server.got("")) != 1 {
+		t.Errorf("asked %d times: %v", len(server.got("")), err)
 	}
 }
 

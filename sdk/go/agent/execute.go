@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -26,8 +27,7 @@ type ExecuteRequest struct {
 	Target string
 	// Input is what becomes a JSON object: a map, or a struct. Nil is an empty one.
 	Input any
-	// IdempotencyKey, where it is set, makes the request one that may be repeated: the same key is the same execution. Only
-	// then does [Agent.Execute] send it again by itself when no answer came.
+	// IdempotencyKey makes requests with the same key one execution; without one, every request is one of its own.
 	IdempotencyKey string
 	// Webhook is told of the end.
 	Webhook *Webhook
@@ -123,7 +123,8 @@ func (a *Agent) executeNested(ctx context.Context, wanted ExecuteRequest) (*Exec
 }
 
 func (a *Agent) execute(ctx context.Context, wanted ExecuteRequest) (*Execution, error) {
-	got, err := a.post(ctx, "/api/v1/execute/", wanted, wanted.IdempotencyKey, 0)
+	wanted.IdempotencyKey = firstOf(wanted.IdempotencyKey, randomHex(16))
+	got, err := a.post(ctx, "/api/v1/execute/", wanted)
 	var refused *APIError
 	switch {
 	case err == nil:
@@ -137,9 +138,26 @@ func (a *Agent) execute(ctx context.Context, wanted ExecuteRequest) (*Execution,
 	case errors.As(err, &refused) && refused.ExecutionID != "":
 		found, _ := readExecution(got)
 		return found, err
-	default:
+	case ctx.Err() != nil || a.client.retryFor <= 0 || (refused != nil && !isAway(refused.Status)):
 		return nil, err
 	}
+	return a.resume(ctx, wanted, err)
+}
+
+// resume finds the execution of a request that got no answer again, by its key, and waits for it. A control plane that went
+// away meanwhile is waited for as long as in [Agent.Wait]; one that was never reached, or is busy, as for every request.
+func (a *Agent) resume(ctx context.Context, wanted ExecuteRequest, lost error) (*Execution, error) {
+	outage := max(waitOutage, a.client.retryFor)
+	var dialed *net.OpError
+	var refused *APIError
+	if errors.As(lost, &refused) || (errors.As(lost, &dialed) && dialed.Op == "dial") {
+		outage = a.client.retryFor
+	}
+	accepted, err := a.submit(ctx, wanted, outage)
+	if err != nil {
+		return nil, err
+	}
+	return a.wait(ctx, accepted.ExecutionID) // one that has ended, too: a submission is answered without a result
 }
 
 func requestOf(arguments []ExecuteArgument) (context.Context, ExecuteRequest, error) {
@@ -187,32 +205,31 @@ func (a *Agent) Submit(ctx context.Context, wanted ExecuteRequest) (*Execution, 
 }
 
 func (a *Agent) submit(ctx context.Context, wanted ExecuteRequest, retryFor time.Duration) (*Execution, error) {
-	key := firstOf(wanted.IdempotencyKey, randomHex(16))
-	got, err := a.post(ctx, "/api/v1/execute/async/", wanted, key, retryFor)
+	wanted.IdempotencyKey = firstOf(wanted.IdempotencyKey, randomHex(16))
+	got, err := a.post(ctx, "/api/v1/execute/async/", wanted, func(sent *request) {
+		sent.repeat, sent.retryFor = true, retryFor
+	})
 	if err != nil {
 		return nil, err
 	}
 	return readExecution(got)
 }
 
-func (a *Agent) post(
-	ctx context.Context, path string, wanted ExecuteRequest, key string, retryFor time.Duration,
-) (*answer, error) {
+func (a *Agent) post(ctx context.Context, path string, wanted ExecuteRequest, changes ...func(*request)) (*answer, error) {
 	body, err := wanted.body()
 	if err != nil {
 		return nil, err
 	}
 	sent := request{
-		method:   http.MethodPost,
-		path:     path + url.PathEscape(wanted.Target),
-		header:   passedOn(ctx, a.identity.id, wanted),
-		body:     body,
-		repeat:   key != "",
-		timeout:  executeTimeout,
-		retryFor: retryFor,
+		method:  http.MethodPost,
+		path:    path + url.PathEscape(wanted.Target),
+		header:  passedOn(ctx, a.identity.id, wanted),
+		body:    body,
+		timeout: executeTimeout,
 	}
-	if key != "" {
-		sent.header.Set("Idempotency-Key", key)
+	sent.header.Set("Idempotency-Key", wanted.IdempotencyKey)
+	for _, change := range changes {
+		change(&sent)
 	}
 	return a.client.do(ctx, sent)
 }

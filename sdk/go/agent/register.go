@@ -73,7 +73,7 @@ func (a *Agent) keepInTouch(ctx context.Context, baseURL string) touch {
 
 // live is the whole life of a registration: register, be heard, and register again when the control plane has forgotten.
 func (a *Agent) live(ctx context.Context, baseURL string, refused chan<- error, registered *bool) {
-	known, heard := false, true
+	known, heard, settled := false, true, false
 	for ctx.Err() == nil {
 		var err error
 		pause := registerPause
@@ -81,7 +81,7 @@ func (a *Agent) live(ctx context.Context, baseURL string, refused chan<- error, 
 			pause, err = a.showLife(ctx)
 		} else if err = a.register(ctx, baseURL); err == nil {
 			a.log.Info("agent.registered", "agent", a.identity.id, "server", a.client.shown(), "url", baseURL)
-			known, *registered = true, true
+			known, settled, *registered = true, false, true
 			continue // the first sign of life follows at once
 		}
 		if ctx.Err() != nil {
@@ -94,8 +94,12 @@ func (a *Agent) live(ctx context.Context, baseURL string, refused chan<- error, 
 		}
 		if isForgotten(err) && known {
 			known = false
+			if !settled { // it forgets us as soon as we register: not as often as it can
+				_ = sleep(ctx, registerPause)
+			}
 			continue
 		}
+		settled = settled || err == nil
 		if (err == nil) != heard {
 			heard = err == nil
 			a.logTouch(heard, err)

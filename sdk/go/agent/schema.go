@@ -74,10 +74,13 @@ func structSchema(wanted reflect.Type, around []reflect.Type) map[string]any {
 	for _, field := range wireFields(wanted) {
 		name, optional, _ := wireName(field)
 		property := schemaOf(field.Type, around)
-		if strings.Contains(field.Tag.Get("json"), ",string") {
-			property = map[string]any{"type": "string"}
-		}
 		describe(property, field)
+		if strings.Contains(field.Tag.Get("json"), ",string") {
+			property = quoted(property)
+		}
+		if field.Type.Kind() == reflect.Pointer {
+			orNull(property)
+		}
 		properties[name] = property
 		_, hasDefault := field.Tag.Lookup("default")
 		if !optional && !hasDefault && field.Type.Kind() != reflect.Pointer {
@@ -102,17 +105,48 @@ func describe(property map[string]any, field reflect.StructField) {
 		}
 	}
 	if text := field.Tag.Get("enum"); text != "" {
-		property["enum"] = []any{}
-		for _, one := range strings.Split(text, ",") {
-			if value, err := tagValue(field.Type, strings.TrimSpace(one)); err == nil {
-				property["enum"] = append(property["enum"].([]any), value.Interface())
-			}
+		one, of := property, field.Type
+		if items, ok := property["items"].(map[string]any); ok { // of a list, each of its items
+			one, of = items, of.Elem()
 		}
+		one["enum"] = enumValues(of, text)
 	}
 	for _, name := range []string{"minimum", "maximum"} {
 		if number, err := strconv.ParseFloat(field.Tag.Get(name), 64); err == nil {
 			property[name] = number
 		}
+	}
+}
+
+func enumValues(wanted reflect.Type, text string) []any {
+	values := []any{}
+	for _, one := range strings.Split(text, ",") {
+		if value, err := tagValue(wanted, strings.TrimSpace(one)); err == nil {
+			values = append(values, value.Interface())
+		}
+	}
+	return values
+}
+
+// quoted returns the schema of a number or truth value that is written as a text.
+func quoted(property map[string]any) map[string]any {
+	made := map[string]any{"type": "string"}
+	if text, ok := property["description"]; ok {
+		made["description"] = text
+	}
+	if value, ok := property["default"]; ok {
+		made["default"] = fmt.Sprint(value)
+	}
+	return made
+}
+
+// orNull lets a property be null, as which a nil pointer is written.
+func orNull(property map[string]any) {
+	if kind, ok := property["type"].(string); ok {
+		property["type"] = []string{kind, "null"}
+	}
+	if values, ok := property["enum"].([]any); ok {
+		property["enum"] = append(values, nil)
 	}
 }
 
@@ -136,7 +170,29 @@ func wireFields(wanted reflect.Type, around ...reflect.Type) []reflect.StructFie
 			found = append(found, field)
 		}
 	}
-	return found
+	return outermost(found)
+}
+
+// outermost leaves of fields with one name the one that encoding/json takes: the least embedded, if there is one such.
+func outermost(fields []reflect.StructField) []reflect.StructField {
+	rivals := map[string][]reflect.StructField{}
+	for _, field := range fields {
+		name, _, _ := wireName(field)
+		rivals[name] = append(rivals[name], field)
+	}
+	return slices.DeleteFunc(fields, func(field reflect.StructField) bool {
+		name, _, _ := wireName(field)
+		return slices.ContainsFunc(rivals[name], func(other reflect.StructField) bool {
+			return !slices.Equal(other.Index, field.Index) && !outranks(field, other)
+		})
+	})
+}
+
+func outranks(field, other reflect.StructField) bool {
+	if len(field.Index) != len(other.Index) {
+		return len(field.Index) < len(other.Index)
+	}
+	return field.Tag.Get("json") != "" && other.Tag.Get("json") == ""
 }
 
 // wireName returns what a field is called in JSON, whether it may be left out, and whether it is not there at all.

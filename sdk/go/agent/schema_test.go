@@ -44,13 +44,13 @@ func TestASchemaIsMadeFromAType(t *testing.T) {
 		"depth":{"type":"integer","default":3,"minimum":1,"maximum":5},
 		"mode":{"type":"string","enum":["fast","deep"]},
 		"sources":{"type":"array","items":{"type":"string"}},
-		"since":{"type":"string","format":"date-time"},
+		"since":{"type":["string","null"],"format":"date-time"},
 		"weights":{"type":"object","additionalProperties":{"type":"number"}},
 		"data":{"type":"string","contentEncoding":"base64"},
 		"raw":{},"any":{},
 		"size":{"type":"integer","minimum":0},
 		"exact":{"type":"string"},
-		"tree":{"type":"object","required":["name"],"properties":{
+		"tree":{"type":["object","null"],"required":["name"],"properties":{
 			"name":{"type":"string"},"children":{"type":"array","items":{"type":"object"}}}}}}`), SchemaOf[question2]())
 	for _, one := range []struct {
 		made map[string]any
@@ -63,6 +63,38 @@ func TestASchemaIsMadeFromAType(t *testing.T) {
 		{SchemaOf[*float32](), `{"type":"number"}`},
 	} {
 		same(t, one.want, []byte(one.want), one.made)
+	}
+}
+
+type inner struct {
+	ID   int    `json:"id" default:"7"`
+	Note string `json:"note"`
+}
+
+type outer struct {
+	ID string `json:"id"`
+	inner
+	Kinds []string `json:"kinds" enum:"a, b"`
+	Mode  *string  `json:"mode" enum:"fast,deep"`
+	Exact int      `json:"exact,string" default:"5"`
+}
+
+func TestASchemaFitsWhatGoWrites(t *testing.T) {
+	same(t, "schema", []byte(`{"type":"object","required":["id","note","kinds"],"properties":{
+		"id":{"type":"string"},
+		"note":{"type":"string"},
+		"kinds":{"type":"array","items":{"type":"string","enum":["a","b"]}},
+		"mode":{"type":["string","null"],"enum":["fast","deep",null]},
+		"exact":{"type":"string","default":"5"}}}`), SchemaOf[outer]())
+
+	made := newCapability(skill, "s", func(_ context.Context, in outer) (outer, error) { return in, nil }, nil)
+	written, _ := json.Marshal(outer{ID: "x", Exact: 6})
+	run, err := made.prepare(written)
+	if err != nil || made.problem != nil {
+		t.Fatal(err, made.problem)
+	}
+	if got, _ := run(context.Background()); got.(outer).ID != "x" || got.(outer).Exact != 6 || got.(outer).Mode != nil {
+		t.Errorf("got %+v", got)
 	}
 }
 
@@ -118,6 +150,11 @@ func TestARefusalHasAStatusOfRefusals(t *testing.T) {
 		var refused *Refusal
 		if !errors.As(Refuse(given, "no %s", "tea"), &refused) || refused.Status != want || refused.Error() != "no tea" {
 			t.Errorf("%d: got %+v", given, refused)
+		}
+	}
+	for _, made := range []*Refusal{{Message: "no tea"}, {Status: 200, Message: "no tea"}} { // made by hand
+		if report := reportOf(Call{}, result{err: made}); report.ErrorStatusCode != 400 {
+			t.Errorf("%+v: reported %d", made, report.ErrorStatusCode)
 		}
 	}
 }

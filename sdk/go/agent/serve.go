@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -23,10 +24,11 @@ const (
 	lastWords     = 3 * time.Second
 )
 
-// Run serves until the process is told to end, by SIGINT or SIGTERM. See [Agent.Serve].
+// Run serves until the process is told to end, by SIGINT or SIGTERM; told twice, it ends at once. See [Agent.Serve].
 func (a *Agent) Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	defer context.AfterFunc(ctx, stop)() // whoever asks twice does not want to wait
 	return a.Serve(ctx)
 }
 
@@ -157,6 +159,8 @@ func (f *face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	switch {
+	case r.Method == http.MethodPost && !isJSON(r): // a page in a browser cannot send this type elsewhere without asking
+		sayError(w, http.StatusUnsupportedMediaType, "invalid_request", "send application/json", nil)
 	case len(parts) == 1 && parts[0] == "health":
 		f.health(w)
 	case r.Method == http.MethodPost && len(parts) == 2 && parts[0] == "reasoners":
@@ -168,6 +172,11 @@ func (f *face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		sayError(w, http.StatusNotFound, "not_found", "there is nothing at this path", nil)
 	}
+}
+
+func isJSON(r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && kind == "application/json"
 }
 
 func (f *face) health(w http.ResponseWriter) {
@@ -265,7 +274,7 @@ func (f *face) tell(w http.ResponseWriter, begun *job, ended result) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(ended.value)
 	case errors.As(ended.err, &refused):
-		sayError(w, refused.Status, "refused", refused.Message, refused.Details)
+		sayError(w, refused.status(), "refused", refused.Message, refused.Details)
 	default:
 		sayError(w, http.StatusInternalServerError, "agent_error", ended.err.Error(), nil)
 	}

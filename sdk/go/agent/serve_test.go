@@ -46,6 +46,7 @@ func call(t *testing.T, url, path, id, body string) (int, map[string]any) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sent.Header.Set("Content-Type", "application/json")
 	if id != "" {
 		sent.Header.Set("X-Execution-ID", id)
 		sent.Header.Set("X-Run-ID", "run_1")
@@ -107,6 +108,21 @@ func TestAnAgentThatIsForgottenRegistersAgain(t *testing.T) {
 
 	if err := stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAControlPlaneThatForgetsAtOnceIsNotPressed(t *testing.T) {
+	server := newPlane(t, flakyBeats(1<<20))
+	stop := serving(t, server.app(WithID("a"), WithHeartbeat(100*time.Millisecond)))
+	pressed := time.NewTimer(300 * time.Millisecond) // enough for hundreds
+	<-pressed.C
+
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+
+	if times := len(server.got("/register")); times == 0 || times > 50 {
+		t.Errorf("registered %d times", times)
 	}
 }
 
@@ -216,6 +232,7 @@ func answeringAgent(t *testing.T, server *plane, options ...Option) (*Agent, str
 	RegisterSkill(app, "look", echo)
 	RegisterSkill(app, "fail", func(context.Context, given) (any, error) { return nil, errors.New("boom") })
 	RegisterSkill(app, "refuse", func(context.Context, given) (any, error) { return nil, Refuse(404, "no tea") })
+	RegisterSkill(app, "refuse_by_hand", func(context.Context, given) (any, error) { return nil, &Refusal{Message: "no tea"} })
 	RegisterSkill(app, "whose", func(ctx context.Context, _ given) (any, error) { found, _ := CallFrom(ctx); return found, nil })
 	behind := httptest.NewServer(app.Handler())
 	t.Cleanup(behind.Close)
@@ -233,6 +250,7 @@ func TestASkillAnswersAtOnce(t *testing.T) {
 		{"/skills/look", `{"text":"x"}`, 200, `{"value":"x"}`},
 		{"/skills/fail", `{}`, 500, `{"error":"agent_error","message":"boom"}`},
 		{"/skills/refuse", ``, 404, `{"error":"refused","message":"no tea"}`},
+		{"/skills/refuse_by_hand", `{}`, 400, `{"error":"refused","message":"no tea"}`},
 		{"/skills/look", `{"text":7}`, 422, `{"error":"invalid_input","message":"decode the input: $.text: is 7 in the place of a text"}`},
 		{"/skills/look", `[`, 422, `{"error":"invalid_input","message":"decode the input: not JSON at byte 1: unexpected end of JSON input"}`},
 		{"/skills/nothing", `{}`, 404, `{"error":"not_found","message":"there is no skill \"nothing\""}`},
@@ -252,6 +270,20 @@ func TestASkillAnswersAtOnce(t *testing.T) {
 	}
 	if len(server.got("/status")) != 0 {
 		t.Error("something was reported")
+	}
+}
+
+func TestAPageInABrowserCannotCallAnAgent(t *testing.T) {
+	_, url := answeringAgent(t, newPlane(t, nil))
+	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"} {
+		received, err := http.Post(url+"/skills/look", kind, strings.NewReader(`{"text":"x"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		received.Body.Close()
+		if received.StatusCode != http.StatusUnsupportedMediaType {
+			t.Errorf("%q: got %d", kind, received.StatusCode)
+		}
 	}
 }
 
@@ -384,7 +416,7 @@ func TestASkillWhoseCallerCrashedIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprint(connection, "POST /skills/slow HTTP/1.1\r\nHost: a\r\nX-Execution-ID: exec_1\r\nContent-Length: 2\r\n\r\n{}")
+	fmt.Fprint(connection, "POST /skills/slow HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nX-Execution-ID: exec_1\r\nContent-Length: 2\r\n\r\n{}")
 	<-begun
 
 	connection.Close()

@@ -169,7 +169,7 @@ func reportOf(call Call, ended result) report {
 	}
 	var refused *Refusal
 	if errors.As(ended.err, &refused) {
-		made.ErrorStatusCode, made.ErrorDetails = refused.Status, refused.Details
+		made.ErrorStatusCode, made.ErrorDetails = refused.status(), refused.Details
 	}
 	return made
 }
