@@ -18,6 +18,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "array": (list, tuple),
     "object": (dict,),
+    "null": (type(None),),
 }
 
 
@@ -28,8 +29,16 @@ def misfits(given: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str
     for name, value in given.items():
         if name not in properties:
             yield f"{name} is not known"
-        elif not isinstance(value, TYPES.get(properties[name].get("type"), (object,))):
+        elif not fits(value, properties[name].get("type")):
             yield f"{name} is no {properties[name]['type']}"
+
+
+def fits(value: object, wanted: str | list[str] | None) -> bool:
+    """Tell whether a value is of a type, or of one of several; what says no type takes anything."""
+    if isinstance(value, bool):
+        return wanted is None or "boolean" in wanted
+    names = [wanted] if isinstance(wanted, str) else wanted or []
+    return not names or any(isinstance(value, TYPES.get(name, ())) for name in names)
 
 
 def takers(app: Agent, given: Mapping[str, Any]) -> Iterator[str]:
