@@ -246,6 +246,7 @@ def test_a_watcher_waits_for_a_server_that_is_away_and_asks_with_its_etag() -> N
 
     assert [change.kind for change in changes] == ["added"]
     assert {step.headers for step in steps if isinstance(step, Request)} == {(("If-None-Match", 'W/"1"'),)}
+    assert carry_out(look(seen, {}, 1.0, 5, 30), [answer(429), answer(408)])[0] is None  # it asks again
     with pytest.raises(APIError):
         carry_out(look(seen, {}, 1.0, 5, 30), [answer(401)])
 

@@ -280,6 +280,24 @@ def test_abstract_containers_and_annotated_unions_are_read_like_plain_ones() -> 
     assert given == {"every": [1], "some": [Point(1), Options(2)], "one": Point(3)}
 
 
+def test_limits_of_pydantic_fields_are_kept() -> None:
+    """In the schema, and for whoever does not look at it."""
+
+    def count(
+        most: Annotated[int, pydantic.Field(ge=1, description="How many.")],
+        word: Annotated[str, pydantic.Field(max_length=3, pattern="^t")] = "tea",
+    ) -> None: ...
+
+    signature = Signature(count)
+
+    assert signature.input_schema["properties"] == {
+        "most": {"type": "integer", "minimum": 1, "description": "How many."},
+        "word": {"type": "string", "maxLength": 3, "pattern": "^t", "default": "tea"},
+    }
+    with pytest.raises(Misfit, match="most"):
+        signature.arguments(b'{"most":0}')
+
+
 class Shelf:
     """Has methods, and can be called itself."""
 

@@ -20,6 +20,7 @@ from agentfield.encoding import encode
 
 Schema = dict[str, Any]
 _TIME = Annotated[datetime, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+_LIMITS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern")
 _CONTAINERS = frozenset({list, dict, tuple, set, frozenset, Iterable, Sequence, Mapping})
 _REFERENCES = "#/$defs/{name}"
 
@@ -240,11 +241,24 @@ def _known(hint: Any) -> Any:
     if origin in {Union, UnionType}:
         return _union(tuple(_known(item) for item in inner))
     if origin is Annotated:
-        return Annotated[(_known(inner[0]), *inner[1:])]
+        return Annotated[(_known(inner[0]), *map(_limits, inner[1:]))]
     if origin in _CONTAINERS and inner:
         kind = cast("Any", list if origin is Iterable else origin)
         return kind[tuple(_known(item) if item is not Ellipsis else item for item in inner)]
     return hint
+
+
+def _limits(note: Any) -> Any:
+    """Return what pydantic's `Field` says of a value in the words of msgspec, and any other note as it is."""
+    if not hasattr(note, "json_schema_extra"):
+        return note
+    limits = {
+        name: getattr(limit, name)
+        for limit in note.metadata
+        for name in _LIMITS
+        if getattr(limit, name, None) is not None
+    }
+    return msgspec.Meta(description=note.description, **limits)
 
 
 def _union(members: tuple[Any, ...]) -> Any:

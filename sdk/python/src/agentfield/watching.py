@@ -12,7 +12,8 @@ from agentfield.discovery import AgentCapability, DiscoveryResponse, Filters, fo
 from agentfield.plans import Answer, Lost, Pause, Plan, once, read
 
 _PAGE = 500
-_NOT_MODIFIED = 304
+_NO_NEWS = frozenset({304, 408, 429})
+"""Nothing has changed, or the control plane is busy."""
 _SERVER_FAILED = 500
 
 
@@ -44,7 +45,7 @@ def look(
     question: Filters = {**filters, "limit": _PAGE, "offset": 0}
     while True:
         reply = yield from once(request_for("json", question, seconds, seen.etag))
-        if isinstance(reply, Answer) and reply.status != _NOT_MODIFIED and reply.status < _SERVER_FAILED:
+        if isinstance(reply, Answer) and reply.status not in _NO_NEWS and reply.status < _SERVER_FAILED:
             now = yield from _all_of(reply, question, patience, seconds)
             changes = differences(seen.agents, now.agents)
             if changes:
