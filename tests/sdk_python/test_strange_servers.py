@@ -273,6 +273,21 @@ def test_a_redirect_is_not_followed_because_the_key_is_for_one_server(stranger: 
         app.discover()
 
 
+@pytest.mark.parametrize(
+    ("status", "kind"), [(500, "application/json"), (401, "text/plain"), (200, "text/html"), (200, "")]
+)
+def test_a_key_that_is_sent_back_is_in_no_error(stranger: Stranger, status: int, kind: str) -> None:
+    """As by a proxy that shows what it got."""
+    stranger.says(
+        b'{"error": "bad", "message": "You sent open-sesame", "details": {"key": "open-sesame"}} .', status, kind
+    )
+
+    with Agent(agentfield_server=stranger.url, api_key="open-sesame") as app, pytest.raises(AgentFieldError) as caught:
+        app.discover()
+
+    assert "open-sesame" not in f"{caught.value} {vars(caught.value)}"
+
+
 @pytest.mark.parametrize(("call", "times"), [("discover", 2), ("submit", 2), ("cancel", 1)])
 def test_only_what_is_safe_is_sent_again(stranger: Stranger, call: str, times: int) -> None:
     """A question, and what has a key; not what may have been received and has none."""

@@ -75,9 +75,17 @@ class Server:
         return made
 
     def answer(self, response: "httpx2.Response", begin: float) -> Answer:
-        """Turn a response into our own value."""
+        """Turn a response into our own value.
+
+        What is no result may become the text of an error, and some servers and proxies repeat the headers they got: the
+        key is taken out.
+        """
         self.met = True
-        return Answer(response.status_code, response.headers, response.content, time.monotonic() - begin)
+        body = response.content
+        kind = response.headers.get("content-type", "")
+        if self._key and (not response.is_success or not ("json" in kind or "xml" in kind)):
+            body = body.replace(self._key.encode(), b"[hidden]")
+        return Answer(response.status_code, response.headers, body, time.monotonic() - begin)
 
     def lost(self, error: "httpx2.RequestError", begin: float) -> Lost:
         """Turn a failure into our own value. Of the failure only its kind is told: its text may have headers in it."""
