@@ -86,6 +86,18 @@ def test_a_cancellation_reaches_coroutines_and_functions_that_look(
     assert handle.state().status == "cancelled"
 
 
+def test_a_cancellation_reaches_what_was_called_inside(worker: Program, app: Agent, folder: Path) -> None:
+    """The nested execution is cancelled with its parent."""
+    assert worker.process.pid
+    file = folder / "inside"
+    handle = app.submit("worker:relay", {"target": "worker:work", "given": {"file": str(file)}})
+    begun(file)
+
+    handle.cancel()
+
+    wait_until(lambda: file.read_text() == "cancelled")
+
+
 def test_an_agent_comes_before_its_control_plane(homeless: Program, folder: Path, port: int) -> None:
     """It waits, and registers when there is somebody to register with."""
     wait_until(lambda: "not registered yet" in homeless.log())

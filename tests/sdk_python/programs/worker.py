@@ -83,6 +83,12 @@ def nested_blocking(deep: int = 2) -> dict[str, Any]:
 
 
 @app.reasoner
+async def relay(target: str, given: dict[str, Any]) -> Any:
+    """Have somebody else do it."""
+    return await app.aexecute(target, given)
+
+
+@app.reasoner
 async def would_block() -> str:
     """Make the mistake."""
     return app.execute(f"{app.node_id}:skill:who")

@@ -174,9 +174,15 @@ class Agent:
         timeout: float | None = None,  # noqa: ASYNC109 - the same words as `execute`
         idempotency_key: str | None = None,
     ) -> Any:
-        """Do what `execute` does, without blocking."""
-        plan = execution.execute(self._call(target, input, idempotency_key), self._limited(timeout))
-        return execution.result_of(await self._alink.run(plan))
+        """Do what `execute` does, without blocking.
+
+        Inside a reasoner or skill, what was called is cancelled when whoever awaits it is.
+        """
+        call, times = self._call(target, input, idempotency_key), self._limited(timeout)
+        if current() is not None:
+            accepted = await self._alink.run(execution.submit(call, times))
+            return await Handle(accepted.execution_id, self._link, self._alink, times).kept()
+        return execution.result_of(await self._alink.run(execution.execute(call, times)))
 
     def submit(
         self,

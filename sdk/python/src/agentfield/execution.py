@@ -112,7 +112,7 @@ def execute(call: Call, times: Times) -> Plan[Execution]:
 
 def submit(call: Call, times: Times) -> Plan[Execution]:
     """Have something accepted, and return without waiting for its end."""
-    return read((yield from _accepted(call, times)), Execution)
+    return read((yield from _accepted(call, _after(times, 0.0))), Execution)
 
 
 def wait(execution_id: str, times: Times, spent: float = 0.0) -> Plan[Execution]:

@@ -1,11 +1,13 @@
 """Something that was submitted: wait for it, look at it, end it."""
 
+import contextlib
 from collections.abc import Generator
 from typing import Any
 
 import msgspec
 
 from agentfield import execution
+from agentfield.errors import AgentFieldError
 from agentfield.execution import Execution, Times
 from agentfield.links import AsyncLink, Link
 
@@ -59,6 +61,17 @@ class Handle:
             Conflict: It has ended already.
         """
         await self._alink.run(execution.cancel(self.execution_id, reason, self._times))
+
+    async def kept(self) -> Any:
+        """Wait for the result, and end the execution when the wait is cancelled."""
+        import asyncio  # noqa: PLC0415 - whoever has no event loop does not need it
+
+        try:
+            return await self
+        except asyncio.CancelledError:
+            with contextlib.suppress(AgentFieldError):  # it may have ended, and nobody is there to be told
+                await self.acancel("its parent has ended")
+            raise
 
     async def _awaited(self) -> Any:
         return execution.result_of(await self._alink.run(execution.wait(self.execution_id, self._times)))
