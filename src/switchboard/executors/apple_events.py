@@ -15,8 +15,8 @@ from switchboard.catalog.bindings import AppleEvents
 from switchboard.catalog.errors import AuthDenied, CallTimeout, NotSupported, ServiceUnavailable
 from switchboard.catalog.text import clean
 from switchboard.executors import envelope
+from switchboard.executors.closing import Closing
 from switchboard.executors.limits import seconds
-from switchboard.executors.native import Closing
 from switchboard.executors.scripts import Interpreter, Numbers, Script
 
 # `----` is the direct object, `errn` and `errs` an error of the app; 0x23 waits for the reply, and lets macOS ask.

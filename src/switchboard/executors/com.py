@@ -14,7 +14,7 @@ from switchboard.catalog.bindings import Com
 from switchboard.catalog.errors import AuthDenied, NotSupported, ServiceUnavailable
 from switchboard.catalog.text import clean
 from switchboard.executors import envelope
-from switchboard.executors.native import Closing
+from switchboard.executors.closing import Closing
 from switchboard.executors.scripts import Interpreter, Numbers, Script
 
 # Without double quotes, which would have to be escaped on the way. Both streams are opened by hand, because the console

@@ -15,8 +15,8 @@ from switchboard.catalog.bindings import Bus, Dbus
 from switchboard.catalog.errors import CallTimeout, NotSupported, ServiceUnavailable
 from switchboard.catalog.text import clean
 from switchboard.executors import envelope
+from switchboard.executors.closing import Closing
 from switchboard.executors.limits import seconds
-from switchboard.executors.native import Closing
 
 if TYPE_CHECKING:
     from dbus_fast.aio import MessageBus

@@ -1,18 +1,11 @@
 """The ways to call what runs on this machine, each loaded with its first call: the gateway starts with every chat."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, final
+from typing import final
 
-from switchboard.actions.ports import Call, Executor, Outcome, Secret
+from switchboard.actions.ports import Call, Outcome, Secret
 from switchboard.catalog.bindings import ExecutionKind
-
-
-class Closing(Executor, Protocol):
-    """An executor that has something to end."""
-
-    async def close(self) -> None:
-        """End what was started, and wait until it is gone."""
-        ...
+from switchboard.executors.closing import Closing
 
 
 @final

@@ -15,9 +15,9 @@ from switchboard.actions.ports import Call, Outcome, Secret
 from switchboard.catalog.bindings import Stdio
 from switchboard.catalog.errors import AnswerTooLarge, CallTimeout, NotSupported, ServiceUnavailable, SwitchboardError
 from switchboard.executors import envelope
+from switchboard.executors.closing import Closing
 from switchboard.executors.envelope import Document
 from switchboard.executors.limits import LARGEST, seconds
-from switchboard.executors.native import Closing
 from switchboard.executors.processes import Child, Children, folder_of
 
 _IDLE_S = 300.0
