@@ -88,9 +88,8 @@ class UsersConsent(Consent):
             if matter.verdict.standing == "denied":
                 raise self._refusal(call, "denied")
             await self._ask(matter, client)
-        raise self._refusal(
-            call, "pending"
-        )  # what was decided does not hold any more: the app changes faster than that
+        # What was decided does not hold any more: the app changes faster than that.
+        raise self._refusal(call, "pending")
 
     def used(self, call: Call) -> None:
         """Use up what was allowed for once, if this call was."""
@@ -256,7 +255,9 @@ class UsersConsent(Consent):
         return decision
 
     def _is_once(self, call: Call, matter: Matter) -> bool:
-        """Tell whether this very call was allowed for once; it is used up when the call is run."""
+        """Tell whether this very call was allowed for once, of the app as it is; it is used up when the call is run."""
+        if matter.first or matter.news.any:
+            return False
         key = self._once_key(call, matter)
         if self._once.get(key, 0.0) <= self._clock.passed():
             return False
