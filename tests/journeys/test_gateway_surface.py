@@ -272,11 +272,11 @@ def test_what_a_web_app_answers_becomes_a_code(shop: tuple[Gateway, Site], statu
         ("com.example.shop", "silent", "TIMEOUT"),
         ("com.example.dead", "order", "SERVICE_UNAVAILABLE"),
         ("com.example.mac", "send_email", "NOT_IMPLEMENTED"),
-        ("com.example.bank", "order", "AUTH_REQUIRED"),
+        ("com.example.bank", "order", "AUTH_DENIED"),
     ],
 )
 def test_an_app_that_cannot_be_called_says_why(shop: tuple[Gateway, Site], app: str, called: str, code: str) -> None:
-    """No answer, nobody there, another system's app, and one that wants a sign-in."""
+    """No answer, nobody there, another system's app, and one that wants a sign-in where nobody has confirmed it."""
     gateway, _ = shop
 
     said = refused(executed(gateway, called, app, **({"to": "x"} if called == "send_email" else {})))
