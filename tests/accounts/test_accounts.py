@@ -4,6 +4,8 @@
 
 import asyncio
 import json
+from collections.abc import Callable
+from threading import Thread
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from tests.accounts.sign_in_ground import MemoryVault, Time
 
 from switchboard.accounts.kept import Account, Accounts, name_of
 from switchboard.catalog.errors import VaultUnavailable
+from switchboard.vaults.vault import Change, Vault
 
 KEY = ("https://app.test", "com.example.notes")
 NAME = "secret https://app.test com.example.notes"
@@ -94,6 +97,53 @@ def test_the_vault_is_read_again_only_where_something_changed() -> None:
         assert vault.reads == 3
 
     asyncio.run(story())
+
+
+def test_a_change_at_the_very_moment_of_reading_does_no_harm() -> None:
+    """Calls read what they know while another thread forgets it, because it changes it."""
+
+    async def story() -> None:
+        vault = Interrupted(lambda: asyncio.run(accounts.require_vault(KEY)))
+        accounts = Accounts(vault, Time())
+        await accounts.change(KEY, lambda _: account())
+        await accounts.read(KEY)
+        vault.armed = True
+
+        assert await accounts.read(KEY) == account()
+
+    asyncio.run(story())
+
+
+class Interrupted(Vault):
+    """A vault where something happens in another thread, once, when somebody asks for its version."""
+
+    def __init__(self, happens: Callable[[], None]) -> None:
+        self.texts: dict[str, str] = {}
+        self.armed = False
+        self._happens = happens
+
+    def read(self, name: str) -> str | None:
+        """Return a text."""
+        return self.texts.get(name)
+
+    def change(self, name: str, change: Change) -> str | None:
+        """Replace a text."""
+        text = change(self.texts.get(name))
+        self.texts |= {} if text is None else {name: text}
+        return text
+
+    def names(self) -> list[str]:
+        """Return the names."""
+        return sorted(self.texts)
+
+    def version(self) -> object:
+        """Let it happen, and say that nothing has changed."""
+        if self.armed:
+            self.armed = False
+            thread = Thread(target=self._happens)
+            thread.start()
+            thread.join()
+        return 1
 
 
 def test_an_app_without_an_account_is_remembered_as_such() -> None:

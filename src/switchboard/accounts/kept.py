@@ -139,12 +139,12 @@ class Accounts:
         Raises:
             VaultUnavailable: it cannot be read; the message says what to do.
         """
-        return self._known[key].account if self.is_current(key) else await to_thread(self._read, key)
+        found = self._current(key)  # looked up once: a change in another thread forgets it at any moment
+        return await to_thread(self._read, key) if found is None else found.account
 
     def is_current(self, key: Key) -> bool:
         """Say whether what was read last is what is kept now, without asking the vault."""
-        found = self._known.get(key)
-        return found is not None and found.until > self._clock.passed() and found.version == self._vault.version()
+        return self._current(key) is not None
 
     async def change(self, key: Key, changing: Changing) -> Account | None:
         """Replace an account, and return it as it then is; nobody else changes it meanwhile. None forgets it.
@@ -169,6 +169,11 @@ class Accounts:
             VaultUnavailable: nobody knows.
         """
         return await to_thread(self._all)
+
+    def _current(self, key: Key) -> _Known | None:
+        found = self._known.get(key)
+        is_so = found is not None and found.until > self._clock.passed() and found.version == self._vault.version()
+        return found if is_so else None
 
     def _read(self, key: Key) -> Account | None:
         version = self._vault.version()
