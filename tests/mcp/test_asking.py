@@ -183,3 +183,18 @@ def test_a_client_that_answers_with_an_error_was_not_asked(kind: str, expected: 
         assert {key: wire.result[key] for key in expected} == expected
 
     asyncio.run(story())
+
+
+def test_a_client_is_told_that_nobody_waits_for_its_answer_any_more() -> None:
+    """The call is taken back while a form is open: the form can go."""
+
+    async def story() -> None:
+        wire = Wire(MODES, "2025-11-25", "form")
+        await wire.call()
+        asked = wire.message(method="elicitation/create")
+        wire.receive({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+        await settled()
+
+        assert wire.message(method="notifications/cancelled")["params"] == {"requestId": asked["id"]}
+
+    asyncio.run(story())

@@ -307,6 +307,9 @@ class Connection:
             message = {"jsonrpc": "2.0", "id": key, "method": question.method, "params": question.params}
             self._send(_encode(message))
             return await answer
+        except CancelledError:
+            self.notify("notifications/cancelled", {"requestId": key})  # nobody waits any more: a form can go
+            raise
         finally:
             del self._asked[key]
 
