@@ -57,12 +57,13 @@ class Nobody(Prompt):
 
 @final
 class MemoryVault(Vault):
-    """Keeps texts for as long as the test; `broken` is why it cannot."""
+    """Keeps texts for as long as the test; `broken` is why it cannot, `full` why it takes no more."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
         self.reads = 0
         self.broken: str | None = None
+        self.full: str | None = None
         self._changes = 0
         self._lock = Lock()
 
@@ -75,6 +76,8 @@ class MemoryVault(Vault):
     def change(self, name: str, change: Change) -> str | None:
         """Replace a text."""
         self._require()
+        if self.full is not None:
+            raise VaultUnavailable(self.full)
         with self._lock:
             text = change(self.texts.get(name))
             self._changes += 1

@@ -1,7 +1,8 @@
 """Consent, decision by decision: what is asked, what holds, for whom, and for how long."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from tests.actions.fakes import HandClock
 from tests.builders import app, call_of, schema
 from tests.security.hands import Hand, MemoryVault, Nobody, Told
 
-from switchboard.actions.ports import Call
+from switchboard.actions.ports import Call, Client
 from switchboard.catalog.bindings import Binding, Stdio
 from switchboard.catalog.errors import ConsentRequired
 from switchboard.catalog.model import Annotations, App, Caller, Capability, Names
@@ -52,6 +53,33 @@ class Desk:
         contacts = Contacts(Fetch, self.clock)
         records = Records(self.vault, self.clock)
         return UsersConsent(records, contacts, questions, self.clock, locale=locale, by_client=by_client)
+
+
+class Slow(Client):
+    """A client whose user takes longer than any call may."""
+
+    def __init__(self) -> None:
+        self.chosen: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self.asked = 0
+
+    def patience(self, most_s: float) -> float:
+        """Have none left."""
+        del most_s
+        return 0.05
+
+    def progress(self, message: str) -> None:
+        """Hear nothing."""
+
+    async def open_page(self, address: str, message: str) -> bool:
+        """Open nothing."""
+        del address, message
+        return False
+
+    async def choose(self, message: str, choices: Mapping[str, str]) -> str | None:
+        """Wait for the user."""
+        del message, choices
+        self.asked += 1
+        return await self.chosen
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:
@@ -192,6 +220,91 @@ def test_once_is_not_twice_for_two_calls_at_the_same_time() -> None:
     run(story())
 
 
+def test_once_is_not_more_for_thousands_of_calls_that_wait() -> None:
+    """While the user signs in, any number of calls may be let pass; one of them is run."""
+
+    async def story() -> None:
+        consent = Desk().process(Hand("once"))
+        calls = [replace(call_of(notes("send")), id=str(number)) for number in range(2500)]
+        for call in calls:
+            assert await outcome(consent, call) == "allowed"
+
+        ran = 0
+        for call in calls:
+            with suppress(ConsentRequired):
+                consent.used(call)
+                ran += 1
+        assert ran == 1
+
+    run(story())
+
+
+def test_a_no_counts_more_than_an_earlier_once() -> None:
+    """Who has allowed one call and then says no to the tool has said no to that call, too."""
+
+    async def story() -> None:
+        hand = Hand("once", "deny")
+        consent = Desk().process(hand)
+        alice, bob = (call_of(notes("send"), to=name) for name in ("alice", "bob"))
+        assert await outcome(consent, alice) == "allowed"
+        assert await outcome(consent, bob) == "denied"
+
+        assert await outcome(consent, alice) == "denied"
+
+    run(story())
+
+
+@pytest.mark.parametrize(("chosen", "then"), [("deny", "denied"), ("tool", "allowed")])
+def test_what_cannot_be_written_holds_and_nobody_is_asked_twice(chosen: str, then: str) -> None:
+    """A full disk: the vault can be read, and takes nothing. What stands there stays, but for what was just decided."""
+
+    async def story() -> None:
+        desk, hand = Desk(), Hand(chosen)
+        owner = notes("read", "write")
+        assert await outcome(desk.process(Hand("deny")), call_of(owner, tool="write")) == "denied"
+        desk.vault.full = "No space is left."
+        consent = desk.process(hand)
+
+        assert await outcome(consent, call_of(owner, tool="read")) == then
+        assert await outcome(consent, call_of(owner, tool="read")) == then
+        assert await outcome(consent, call_of(owner, tool="write")) == "denied"
+        assert len(hand.forms) == 1
+
+    run(story())
+
+
+def test_what_could_not_be_written_ends_when_something_can_be() -> None:
+    """Whoever revokes in a terminal, once there is space, is heard."""
+
+    async def story() -> None:
+        desk, hand = Desk(), Hand("tool", None)
+        consent = desk.process(hand)
+        desk.vault.full = "No space is left."
+        assert await outcome(consent, call_of(notes("read"))) == "allowed"
+        desk.vault.full = None
+        desk.vault.change("anything", lambda _: "else")
+
+        assert await outcome(consent, call_of(notes("read"))) == "closed"
+
+    run(story())
+
+
+def test_who_was_denied_first_is_a_latecomer_to_who_was_allowed_meanwhile() -> None:
+    """A no is no claim to an id: whoever is allowed second is the second."""
+
+    async def story() -> None:
+        desk = Desk()
+        thief, records = notes("read", origin="https://thief.test"), Records(desk.vault, desk.clock)
+        await outcome(desk.process(Hand("deny")), call_of(thief))
+        await outcome(desk.process(Hand("tool")), call_of(notes("read")))
+        await outcome(desk.process(Hand("tool")), call_of(thief, "another"))
+
+        assert (await records.read("https://thief.test", thief.id)).later_than == (notes("read").origin,)
+        assert (await records.read(notes("read").origin, thief.id)).later_than == ()
+
+    run(story())
+
+
 def test_an_app_that_was_only_denied_has_no_claim_to_its_id() -> None:
     """Whoever has the id otherwise is not told of it, and is no latecomer."""
 
@@ -278,6 +391,21 @@ def test_what_the_user_did_not_decide_is_not_remembered(choice: object) -> None:
 
         assert await outcome(desk.process(again), call_of(notes("read"))) == "allowed"
         assert len(again.forms) == 1
+
+    run(story())
+
+
+def test_a_client_that_asks_for_long_keeps_no_call_waiting() -> None:
+    """The call says that it is pending; it is one question, and a later call takes what was chosen meanwhile."""
+
+    async def story() -> None:
+        consent, client = Desk().process(None, by_client=True), Slow()
+        assert await outcome(consent, call_of(notes("read")), client) == "pending"
+        assert await outcome(consent, call_of(notes("read")), client) == "pending"
+        client.chosen.set_result("tool")
+        assert await outcome(consent, call_of(notes("read")), client) == "allowed"
+
+        assert client.asked == 1
 
     run(story())
 

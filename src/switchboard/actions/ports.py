@@ -87,7 +87,7 @@ class Secret(Struct, frozen=True, kw_only=True):
         return "Secret(…)"
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class Call(Struct, frozen=True, kw_only=True, weakref=True):
     """One call that may be put through: found, checked and allowed."""
 
     id: str

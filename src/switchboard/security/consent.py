@@ -4,11 +4,13 @@ Nothing runs without it, and no way to ask means no. A web app is confirmed with
 vouches for that; whatever of it changes later is asked about again. What the user did not decide is never remembered.
 """
 
-from asyncio import to_thread
+from asyncio import Task, create_task, timeout, to_thread, wait
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from hashlib import sha256
 from shlex import quote
 from typing import Any, cast, final
+from weakref import ref
 
 import msgspec
 from msgspec import Struct
@@ -20,7 +22,7 @@ from switchboard.catalog.errors import ConsentRequired, NotSupported, UnknownToo
 from switchboard.catalog.model import App, Caller, Capability, Owner
 from switchboard.catalog.text import clean, nearest
 from switchboard.prompts.forms import Form, Reply
-from switchboard.prompts.questions import Questions, Unanswered
+from switchboard.prompts.questions import OPEN_S, PATIENCE_S, Questions, Unanswered
 from switchboard.security.consent_forms import Matter, app_name, consent_form, in_text, origin_of
 from switchboard.security.grants import Confirmed, Decision, Record, Verdict, decided, judge
 from switchboard.security.records import Records
@@ -30,7 +32,8 @@ from switchboard.security.trust import Contacts, Differences, Vouched, confirmat
 _ONCE_S = 600.0
 _ROUNDS = 3
 _MOST_APPS = 64
-_MOST_PASSING = 1000
+_MANY_PASSING = 1000
+_MOST_ASKING = 5
 _TERMINAL = Caller("switchboard auth")
 _NOTHING = Capability(kind="tool", id="-", binding=Binding(Script(language="jxa")))
 """What stands for the tool of an app that has none."""
@@ -45,6 +48,13 @@ class _Look(Struct, frozen=True):
 
     app: Owner
     tools: Mapping[str, Seen]
+
+
+class _Passing(Struct, frozen=True):
+    """A call that was let pass for once, for as long as it can still be run."""
+
+    call: "ref[Call]"
+    key: tuple[str, ...]
 
 
 @final
@@ -76,25 +86,28 @@ class UsersConsent(Consent):
         self._dev = dev
         self._looks: dict[tuple[str, str], _Look] = {}
         self._once: dict[tuple[str, ...], float] = {}
-        self._passing: dict[str, tuple[str, ...]] = {}
-        """Calls that were let pass for once, and have not been run yet."""
+        self._asking: dict[tuple[str, ...], Task[None]] = {}
+        self._passing: dict[str, _Passing] = {}
+        """Calls that were let pass for once, and have not been run yet. None is forgotten for as long as it may be."""
 
     async def require(self, call: Call, client: Client) -> None:
         """Let the call pass if the user allows it, now or before."""
         for _ in range(_ROUNDS):
             matter = await self._matter(call)
-            if matter is None or self._is_once(call, matter):
+            if matter is None:
                 return
             if matter.verdict.standing == "denied":
                 raise self._refusal(call, "denied")
+            if self._is_once(call, matter):
+                return
             await self._ask(matter, client)
         # What was decided does not hold any more: the app changes faster than that.
         raise self._refusal(call, "pending")
 
     def used(self, call: Call) -> None:
         """Use up what was allowed for once, if this call was."""
-        key = self._passing.pop(call.id, None)
-        if key is not None and self._once.pop(key, 0.0) <= self._clock.passed():
+        passing = self._passing.pop(call.id, None)
+        if passing is not None and self._once.pop(passing.key, 0.0) <= self._clock.passed():
             raise self._refusal(call, "closed")
 
     async def grant(self, owner: Owner, caller: Caller, tool: str | None, confirm: Callable[[Form], bool]) -> bool:
@@ -147,7 +160,7 @@ class UsersConsent(Consent):
         owner, now = matter.call.owner, self._clock.now()
 
         def after(record: Record) -> Record:
-            later_than = matter.others if record.is_empty else record.later_than
+            later_than = record.later_than if record.is_accepted else matter.others
             confirmed = _confirmed(matter, record, tools, now)
             return replace(record, name=app_name(owner), confirmed=confirmed, later_than=later_than)
 
@@ -228,16 +241,40 @@ class UsersConsent(Consent):
         await questions.answer(key, form, client, then, waiting=f"{form.title}: {form.question}")
 
     async def _asked_by_client(self, matter: Matter, form: Form, client: Client) -> None:
-        """Let the client ask, if the user wants it so; a client that declines has not asked, so nothing is noted."""
+        """Let the client ask, if the user wants it so, while a call may wait; a later call takes a late answer.
+
+        A client that declines has not asked, so nothing is noted.
+        """
         if not self._by_client:
             raise Unanswered("nobody")
+        key = (matter.call.caller.name, origin_of(matter.call.owner), matter.seen.mark, in_text(form))
+        asking = self._asking.get(key)
+        if asking is None:
+            if len(self._asking) >= _MOST_ASKING:
+                raise Unanswered("busy")
+            asking = self._asking[key] = create_task(self._chosen(matter, form, client))
+            asking.add_done_callback(partial(self._forget_asking, key))
+        await wait([asking], timeout=client.patience(PATIENCE_S))
+        if not asking.done():
+            raise Unanswered("pending")
+        await asking
+
+    async def _chosen(self, matter: Matter, form: Form, client: Client) -> None:
         try:
-            chosen = await client.choose(in_text(form), {choice.id: choice.label for choice in form.choices})
+            async with timeout(OPEN_S):
+                chosen = await client.choose(in_text(form), {choice.id: choice.label for choice in form.choices})
         except NotSupported:
             raise Unanswered("nobody") from None
+        except TimeoutError:
+            raise Unanswered("closed") from None
         if chosen is None:
             raise Unanswered("closed")
         await self._note(matter, _decision(chosen))
+
+    def _forget_asking(self, key: tuple[str, ...], asking: Task[None]) -> None:
+        self._asking.pop(key, None)
+        if not asking.cancelled():
+            asking.exception()  # whoever waits gets it; nobody may be waiting
 
     async def _note(self, matter: Matter, decision: Decision) -> Decision:
         call, owner, now = matter.call, matter.call.owner, self._clock.now()
@@ -246,7 +283,7 @@ class UsersConsent(Consent):
         def after(record: Record) -> Record:
             noted = decided(record, call.caller.name, call.capability.id, decision, tools=tools, at=now)
             confirmed = noted.confirmed if decision == "deny" else _confirmed(matter, noted, tools, now)
-            later_than = matter.others if record.is_empty else noted.later_than
+            later_than = record.later_than if record.is_accepted else matter.others
             return replace(noted, name=app_name(owner), confirmed=confirmed, later_than=later_than)
 
         await self._records.change(origin_of(owner), owner.id, after)
@@ -255,15 +292,16 @@ class UsersConsent(Consent):
         return decision
 
     def _is_once(self, call: Call, matter: Matter) -> bool:
-        """Tell whether this very call was allowed for once, of the app as it is; it is used up when the call is run."""
-        if matter.first or matter.news.any:
-            return False
+        """Tell whether this very call was allowed for once; it is used up when the call is run.
+
+        Not where the app is another one than the user saw then: it could sign them in elsewhere.
+        """
         key = self._once_key(call, matter)
-        if self._once.get(key, 0.0) <= self._clock.passed():
+        if matter.first or matter.news.any or self._once.get(key, 0.0) <= self._clock.passed():
             return False
-        if len(self._passing) >= _MOST_PASSING:
-            self._passing.clear()
-        self._passing[call.id] = key
+        if len(self._passing) >= _MANY_PASSING:
+            self._passing = {name: one for name, one in self._passing.items() if one.call() is not None}
+        self._passing[call.id] = _Passing(ref(call), key)
         return True
 
     def _refusal(self, call: Call, why: str, address: str | None = None) -> ConsentRequired:

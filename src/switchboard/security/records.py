@@ -1,6 +1,7 @@
 """What was decided, kept in the vault: one item for each (origin, app), and read again only where it has changed.
 
-Where there is no vault, decisions last as long as the process, and whoever is asked is told so.
+Where there is no vault, decisions last as long as the process, and whoever is asked is told so. So do those that could
+not be written, as on a full disk: until something can be written again, they hold, and nobody is asked twice.
 """
 
 from asyncio import to_thread
@@ -28,6 +29,13 @@ class _Known(Struct, frozen=True):
     until: float
 
 
+class _Unkept(Struct, frozen=True):
+    """What was decided and could not be written; `version` is that of the vault which did not take it."""
+
+    changes: tuple[Changing, ...]
+    version: object
+
+
 @final
 class Records:
     """The records of every app, from the vault or, without one, from memory."""
@@ -36,7 +44,7 @@ class Records:
         self._vault = vault
         self._clock = clock
         self._known: dict[tuple[str, str], _Known] = {}
-        self._here: dict[tuple[str, str], Record] = {}
+        self._unkept: dict[tuple[str, str], _Unkept] = {}
         self._last: dict[tuple[str, str], Record] = {}
         self._report = report
         self.unavailable: str | None = None
@@ -75,8 +83,11 @@ class Records:
             self._vault.change(name_of(origin, app), replaced)
         except VaultUnavailable as error:
             self._note(error.message)
-            after = changing(self._here.get((origin, app), Record(origin=origin, app=app)))
-            self._here[origin, app] = self._last[origin, app] = after
+            before = self._unkept.get((origin, app))
+            changes = (*(before.changes if before else ()), changing)
+            self._unkept[origin, app] = _Unkept(changes, self._vault.version())
+            self._known.pop((origin, app), None)
+            after = self._last[origin, app] = changing(self.last(origin, app))
             return after
         self._note(None)
         self._known.pop((origin, app), None)
@@ -104,7 +115,8 @@ class Records:
             texts = [self._vault.read(name) for name in named if name != own]
             known = [record for record in (_decoded(text) for text in texts if text) if record is not None]
         except VaultUnavailable:
-            known = [record for record in self._here.values() if record.app == app and record.origin != origin]
+            here = (self._with_unkept(Record(origin=one, app=name)) for one, name in list(self._unkept))
+            known = [record for record in here if record.app == app and record.origin != origin]
         return [record.origin for record in known if record.is_accepted]
 
     def _read(self, origin: str, app: str) -> Record:
@@ -113,11 +125,20 @@ class Records:
             record = _record(self._vault.read(name_of(origin, app)), origin, app)
         except VaultUnavailable as error:
             self._note(error.message)
-            record = self._last[origin, app] = self._here.get((origin, app), Record(origin=origin, app=app))
+            record = self._last[origin, app] = self._with_unkept(Record(origin=origin, app=app))
             return record
         self._note(None)
-        self._last[origin, app] = record
+        unkept = self._unkept.get((origin, app))
+        if unkept is not None and unkept.version != version:
+            self._unkept.pop((origin, app), None)  # somebody can write again: what stands there now is the user's word
+        record = self._last[origin, app] = self._with_unkept(record)
         self._known[origin, app] = _Known(record, version, self._clock.passed() + _FRESH_S)
+        return record
+
+    def _with_unkept(self, record: Record) -> Record:
+        unkept = self._unkept.get((record.origin, record.app))
+        for changing in unkept.changes if unkept else ():
+            record = changing(record)
         return record
 
     def _note(self, unavailable: str | None) -> None:
