@@ -12,7 +12,7 @@ from tests.net.web import Names, Web, reply, this_machine_too
 from tests.security.hands import Hand, MemoryVault, Told
 
 from switchboard.catalog.bindings import AppCredential, Cookie, Http, OAuth2
-from switchboard.catalog.errors import ConsentRequired, ServiceUnavailable
+from switchboard.catalog.errors import ConsentRequired, RefusedAddress, ServiceUnavailable
 from switchboard.catalog.model import App
 from switchboard.net.fetch import Fetch
 from switchboard.prompts.questions import Questions
@@ -48,6 +48,9 @@ NOW = Confirmed(at=1, issuers={"shop.test": "Good CA"}, scopes=("read",), tools=
         ),
         (replace(app("a"), execution=Http(base_url="https://A.TEST:443/v1")), ("https://a.test",)),
         (replace(app("a"), execution=Http(base_url="https://[::1]:8/v1")), ("https://[::1]:8",)),
+        # Cyrillic letters that look like Latin ones, and an address that leads nowhere: seen for what they are.
+        (replace(app("a"), execution=Http(base_url="https://аррӏе.test/v1")), ("https://xn--80ak6aa92e.test",)),  # noqa: RUF001
+        (replace(app("a"), execution=Http(base_url="https://a.test:99999/v1")), ("https://a.test:99999/v1",)),
     ],
 )
 def test_every_host_that_is_called_is_one_the_user_sees(owner: App, expected: tuple[str, ...]) -> None:
@@ -143,6 +146,38 @@ def test_a_later_look_asks_only_for_what_is_new(web: Web) -> None:
 
             assert len(there.hand.forms) == 2
             assert "New operations: steal." in there.hand.forms[1].warnings
+
+    asyncio.run(story())
+
+
+def test_once_is_for_the_app_that_the_user_saw(web: Web) -> None:
+    """Before the call comes again, the app asks for more: the user is asked about that before any sign-in."""
+
+    async def story() -> None:
+        async with web.site({"/": reply(200, b"")}) as site, web.fetch() as fetch:
+            there = Shop(fetch, "once", "once")
+            there_at = replace(SIGN_IN, authorization_endpoint=site.url("/a"), token_endpoint=site.url("/t"))
+            more = replace(there_at, scopes=("orders:read", "orders:write"))
+            assert await there.buy(shop(site.url(""), auth=there_at)) == "allowed"
+            assert await there.buy(shop(site.url(""), auth=there_at)) == "allowed"
+            assert len(there.hand.forms) == 1
+
+            assert await there.buy(shop(site.url(""), auth=more)) == "allowed"
+            assert any("orders:write" in warning for warning in there.hand.forms[1].warnings)
+
+    asyncio.run(story())
+
+
+def test_what_is_not_encrypted_is_shown_to_be_here_only_where_it_is(web: Web) -> None:
+    """A site elsewhere over plain http ends the call before anything is asked, for developers too."""
+
+    async def story() -> None:
+        async with web.fetch(Names(shop_test=[["93.184.215.14"]]), loopback=True) as fetch:
+            there = Shop(fetch, "tool")
+            with pytest.raises(RefusedAddress):
+                await there.buy(shop("http://shop.test"))
+
+            assert there.hand.forms == []
 
     asyncio.run(story())
 

@@ -16,6 +16,7 @@ from switchboard.catalog.bindings import ApiKey, AppCredential, Auth, Cookie, Ex
 from switchboard.catalog.errors import AuthDenied
 from switchboard.catalog.model import App
 from switchboard.catalog.text import clean
+from switchboard.net.guard import read
 
 _LONGEST_NAME = 100
 
@@ -96,8 +97,8 @@ def secret_of(auth: Auth, account: Account) -> Secret:
 
 @lru_cache(256)  # every call asks for the same few
 def _spelled(url: str) -> str:
-    found = origin(url)
-    return url if found is None else f"{found[0]}://{found[1]}:{found[2]}"
+    found = read(url)
+    return url if found is None else f"{found.scheme}://{found.host}:{found.port}"
 
 
 def _is_within(url: str, domain: str) -> bool:

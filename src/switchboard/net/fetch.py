@@ -105,7 +105,7 @@ class Fetch:
         # One pool for each scheme: a backend is not told which one it connects for, and it decides what is allowed.
         self._pools = {"https": self._pool("https", names, context), "http": self._pool("http", names, context)}
         self._tls = context
-        self._encrypted = self._backend("https", names)
+        self._backends = {"https": self._backend("https", names), "http": self._backend("http", names)}
 
     async def send(  # noqa: PLR0913 - what a request is made of
         self,
@@ -150,6 +150,21 @@ class Fetch:
         target = self._guard.target(url)
         if target.scheme != "https":
             raise RefusedAddress(target.shown, "only https has a certificate")
+        shown = await self._met(target, seconds)
+        if not isinstance(shown, bytes):
+            raise ServiceUnavailable(f"{target.shown} shows no certificate.")
+        return shown
+
+    async def knock(self, url: str, seconds: float = 10.0) -> None:
+        """Connect to a host and hang up, to know that it is there and may be called.
+
+        Raises:
+            RefusedAddress, UnknownHost, CallTimeout, ServiceUnavailable: it may not, or is not.
+        """
+        await self._met(self._guard.target(url), seconds)
+
+    async def _met(self, target: Target, seconds: float) -> object:
+        """Connect, and return the certificate, where there is one."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._handshake(target)
@@ -160,16 +175,16 @@ class Fetch:
         except _FOREIGN as error:
             raise _ours(target, error) from error
 
-    async def _handshake(self, target: Target) -> bytes:
-        plain = await self._encrypted.connect_tcp(target.host, target.port)
-        stream = await plain.start_tls(self._tls, target.host)
+    async def _handshake(self, target: Target) -> object:
+        stream = await self._backends[target.scheme].connect_tcp(target.host, target.port)
+        if target.scheme == "http":
+            await stream.aclose()
+            return None
+        stream = await stream.start_tls(self._tls, target.host)
         try:
-            shown = stream.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            return stream.get_extra_info("ssl_object").getpeercert(binary_form=True)
         finally:
             await stream.aclose()
-        if not isinstance(shown, bytes):
-            raise ServiceUnavailable(f"{target.shown} shows no certificate.")
-        return shown
 
     async def close(self) -> None:
         """Close every connection."""

@@ -163,19 +163,7 @@ class Guard:
         return known
 
     def _read(self, url: str) -> Target:
-        parts = _split(url)
-        if parts.scheme not in ("http", "https"):
-            raise RefusedAddress(_shown(parts), "it is not https")
-        scheme: Scheme = "https" if parts.scheme == "https" else "http"
-        host, address = _host(parts)
-        target = Target(
-            scheme=scheme,
-            host=host,
-            port=_port(parts) or _DEFAULT_PORTS[scheme],
-            path=quote(parts.path, safe=_PATH_SAFE) or "/",
-            query=quote(parts.query, safe=_PATH_SAFE + "?"),
-            address=address,
-        )
+        target = _target(url)
         why = self._objection_to(target)
         if why:
             raise RefusedAddress(target.shown, why)
@@ -195,6 +183,33 @@ class Guard:
         if target.scheme == "http" and not self._loopback and not self._plain:
             return "it is not https"
         return None if target.address is None else self.objection(target.scheme, target.address)
+
+
+def read(url: str) -> Target | None:
+    """Take a URL apart to show it or to compare it, whether or not it may be called; None where it cannot be read.
+
+    A name is in the letters that are looked up: those of another script that look like it are not its letters.
+    """
+    try:
+        return _target(url)
+    except RefusedAddress:
+        return None
+
+
+def _target(url: str) -> Target:
+    parts = _split(url)
+    if parts.scheme not in ("http", "https"):
+        raise RefusedAddress(_shown(parts), "it is not https")
+    scheme: Scheme = "https" if parts.scheme == "https" else "http"
+    host, address = _host(parts)
+    return Target(
+        scheme=scheme,
+        host=host,
+        port=_port(parts) or _DEFAULT_PORTS[scheme],
+        path=quote(parts.path, safe=_PATH_SAFE) or "/",
+        query=quote(parts.query, safe=_PATH_SAFE + "?"),
+        address=address,
+    )
 
 
 def _inside(address: IPv6Address) -> IPv4Address | None:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from switchboard.catalog.bindings import Acp, Binding, Cli, Dbus, Http, Json, McpStdio, Stdio
 from switchboard.catalog.model import Capability
 from switchboard.catalog.text import clean
+from switchboard.net.guard import read
 
 Effect = Literal["reads", "claims", "writes", "destroys", "unknown"]
 """`claims` is what only the app says: that it reads, where its method would allow more."""
@@ -79,9 +80,9 @@ def endpoint(binding: Binding) -> str:
     execution, route = binding.execution, binding.route
     match execution:
         case Http(base_url=base):
-            path = route.path or ""
-            slash = "" if not path or path.startswith("/") or base.endswith("/") else "/"
-            return f"{(route.method or 'POST').upper()} {base}{slash}{path}"
+            path, shown = route.path or "", _shown(base)
+            slash = "" if not path or path.startswith("/") or shown.endswith("/") else "/"
+            return f"{(route.method or 'POST').upper()} {shown}{slash}{path}"
         case Stdio() | Acp() | McpStdio() | Cli():
             return " ".join((execution.command, *execution.args))
         case Dbus():
@@ -89,6 +90,12 @@ def endpoint(binding: Binding) -> str:
         case _:
             names = ("bundle_id", "prog_id", "url", "base_url", "path")
             return next((str(value) for name in names if (value := getattr(execution, name, None))), binding.kind)
+
+
+def _shown(base: str) -> str:
+    """Return a base address with its host in the letters that are looked up."""
+    found, path = read(base), base.partition("://")[2].partition("/")
+    return base if found is None else f"{found.scheme}://{found.authority}{path[1]}{path[2]}"
 
 
 def _parameters(schema: Json | None) -> Iterator[str]:

@@ -7,7 +7,6 @@ user has confirmed is a value (`Confirmed`); whether it still holds is decided h
 from asyncio import gather
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, final
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -15,6 +14,7 @@ from switchboard.actions.ports import Clock
 from switchboard.catalog.bindings import AppCredential, Cookie, Http, OAuth2
 from switchboard.catalog.model import App
 from switchboard.catalog.text import clean
+from switchboard.net.guard import read as read_address
 from switchboard.security.grants import Confirmed
 from switchboard.security.tools import Seen
 
@@ -57,12 +57,14 @@ class Differences(Struct, frozen=True, kw_only=True):
 
 
 def places(app: App) -> tuple[str, ...]:
-    """Return every `scheme://host[:port]` that a web app's calls and sign-in go to, its own site first."""
+    """Return every `scheme://host[:port]` that a web app's calls and sign-in go to, its own site first.
+
+    An address that cannot be read is one of them as it is: whoever looks there finds that out.
+    """
     if not isinstance(app.execution, Http):
         return ()
     urls = [app.origin, app.execution.base_url, *_endpoints(app)]
-    found = (_origin(url) for url in urls if url.startswith(("http://", "https://")))
-    return tuple(dict.fromkeys(place for place in found if place))
+    return tuple(dict.fromkeys(_origin(url) for url in urls if url.lower().startswith(("http://", "https://"))))
 
 
 def confirmation(app: App, vouched: Mapping[str, Vouched], tools: Mapping[str, Seen], at: float) -> Confirmed:
@@ -124,7 +126,8 @@ class Contacts:
 
     async def _look(self, place: str) -> Vouched:
         host = _host(place)
-        if place.startswith("http:"):  # the guard lets it through on this machine only, and only for developers
+        if place.startswith("http:"):
+            await self._fetch().knock(place)  # the guard lets it through on this machine only, and only for developers
             return Vouched(host=host)
         return read(host, await self._fetch().certificate(place))
 
@@ -175,15 +178,8 @@ def _scopes(app: App) -> tuple[str, ...]:
 
 
 def _origin(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        return ""
-    host = (parts.hostname or "").lower()
-    shown = f"[{host}]" if ":" in host else host
-    default = {"https": 443, "http": 80}.get(parts.scheme)
-    return f"{parts.scheme}://{shown}" + ("" if port in (None, default) else f":{port}") if host else ""
+    found = read_address(url)
+    return url if found is None else f"{found.scheme}://{found.authority}"
 
 
 def _host(place: str) -> str:
