@@ -328,6 +328,27 @@ def test_what_opens_an_app_is_never_shown(status: int) -> None:
     assert not any(secret in shown for secret in ("sesame-open", "p/ss wort", "p%2Fss+wort", "p%2Fss%20wort"))
 
 
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("application/json", json.dumps({"you sent": "schlüssel/1"}).encode()),
+        ("application/json", rb'{"you sent": "\u0073chl\u00fcssel\/1"}'),
+        ("application/json", rb'"\u0073chl\u00fcssel/1"'),
+        ("image/png", "a picture of schlüssel/1".encode()),
+        ("text/plain", json.dumps("schlüssel/1").encode()),
+    ],
+)
+def test_what_opens_an_app_is_found_in_every_spelling(kind: str, body: bytes) -> None:
+    """Letters in code, and what is neither text nor JSON."""
+    outcome, _ = ask(reply(200, body, f"Content-Type: {kind}"), secret=Secret(query=(("key", "schlüssel/1"),)))
+
+    shown = json.loads(json.dumps(repr(outcome)))
+    assert "[secret]" in shown
+    assert "chlüssel/1" not in shown
+    assert "chl\\xc3\\xbcssel" not in shown
+    assert "fcssel" not in shown
+
+
 def test_a_redirect_is_followed_only_without_a_secret() -> None:
     """What opens an app is for this address only; and nothing but a question is asked again."""
     outcome, asked = ask(redirect("/elsewhere"))

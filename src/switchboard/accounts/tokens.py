@@ -8,13 +8,13 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
-from urllib.parse import quote, quote_plus
 
 import msgspec
 from msgspec import Struct
 
 from switchboard.catalog.bindings import TokenType
 from switchboard.catalog.text import clean
+from switchboard.net.spellings import spellings
 
 LARGEST = 64 * 1024
 """Of an answer, in bytes."""
@@ -202,12 +202,7 @@ def _scopes(document: Mapping[str, Any], secrets: Iterable[str]) -> tuple[str, .
 
 
 def _forms(value: str) -> tuple[str, ...]:
-    """Return how a text is written: as it is, in an address, in a form, in JSON of several tastes."""
-    if len(value) < _SHORTEST_SECRET:
-        return ()
-    in_json = msgspec.json.encode(value).decode()[1:-1]
-    folded = clean(value, LARGEST)
-    return (value, folded, quote(value, safe=""), quote(value), quote_plus(value), in_json, in_json.replace("/", "\\/"))
+    return (clean(value, LARGEST), *spellings(value)) if len(value) >= _SHORTEST_SECRET else ()
 
 
 def _is_page(body: bytes) -> bool:

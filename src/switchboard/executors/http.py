@@ -7,7 +7,6 @@ Nothing that opens the app appears in what is returned or raised, even where the
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn, final
-from urllib.parse import quote, quote_plus
 
 import msgspec
 
@@ -28,6 +27,7 @@ from switchboard.catalog.errors import (
 )
 from switchboard.catalog.text import clean
 from switchboard.executors.limits import LARGEST, seconds
+from switchboard.net.spellings import spellings
 
 if TYPE_CHECKING:
     from switchboard.executors.templates import Filled
@@ -105,23 +105,24 @@ def _outcome(answer: "Answer", output: Output | None, secret: Secret | None) -> 
     is_json = kind == "application/json" or kind.endswith("+json") or (not kind and answer.body[:1] in (b"{", b"["))
     is_text = not kind or kind.startswith("text/") or kind in ("application/xml", "application/x-www-form-urlencoded")
     if output == "json" or (is_json and output is None):
-        found = _document(_text(answer.body, "", secret))
+        found = _document(_text(answer.body, "", secret), secret)
         if found is not None:
             return found
     elif output is None and not is_text and answer.body:
-        return Outcome(parts=(Blob(kind, answer.body),))
+        return Outcome(parts=(Blob(kind, _hidden_in(answer.body, secret)),))
     return Outcome(parts=(Text(_text(answer.body, header, secret)),))
 
 
-def _document(text: str) -> Outcome | None:
+def _document(text: str, secret: Secret | None) -> Outcome | None:
     try:
         document: object = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     if isinstance(document, str):
-        return Outcome(parts=(Text(document),))
+        return Outcome(parts=(Text(_hidden(document, secret)),))
     encoded = msgspec.json.encode(document)
-    return Outcome(parts=(Text(encoded.decode()),), data=Json(encoded))
+    shown = _hidden(encoded.decode(), secret)  # once more: JSON can write any letter in code
+    return Outcome(parts=(Text(shown),), data=Json(encoded) if shown == encoded.decode() else None)
 
 
 def _refuse(call: Call, answer: "Answer", secret: Secret | None) -> NoReturn:
@@ -153,9 +154,19 @@ def _text(body: bytes, content_type: str, secret: Secret | None) -> str:
         text = body.decode(name if _READ.fullmatch(name) else "utf-8", errors="replace")
     except (LookupError, UnicodeError):
         text = body.decode(errors="replace")
+    return _hidden(text, secret).removeprefix("\ufeff")
+
+
+def _hidden(text: str, secret: Secret | None) -> str:
     for value in _values(secret):
         text = text.replace(value, _HIDDEN)
-    return text.removeprefix("\ufeff")
+    return text
+
+
+def _hidden_in(body: bytes, secret: Secret | None) -> bytes:
+    for value in _values(secret):
+        body = body.replace(value.encode(), _HIDDEN.encode())
+    return body
 
 
 def _values(secret: Secret | None) -> list[str]:
@@ -164,10 +175,4 @@ def _values(secret: Secret | None) -> list[str]:
     tokens = [value.partition(" ")[2] for value in whole]
     cookies = [pair.partition("=")[2].strip() for value in whole for pair in value.split(";")]
     found = {value for value in (*whole, *tokens, *cookies) if len(value) >= _SHORTEST_SECRET}
-    return sorted({form for value in found for form in _forms(value)}, key=len, reverse=True)
-
-
-def _forms(value: str) -> tuple[str, ...]:
-    """Return how a text is written: as it is, in an address, in a query, in JSON of several tastes."""
-    in_json = msgspec.json.encode(value).decode()[1:-1]
-    return (value, quote(value, safe=""), quote(value), quote_plus(value), in_json, in_json.replace("/", "\\/"))
+    return sorted({form for value in found for form in spellings(value)}, key=len, reverse=True)
