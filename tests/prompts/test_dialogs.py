@@ -257,6 +257,23 @@ def test_what_is_pressed_before_anybody_can_have_read_it_does_not_count(screen: 
     run(story())
 
 
+def test_a_program_that_answers_at_once_every_time_is_not_started_for_ever(tmp_path: Path) -> None:
+    """It is broken: nobody sees a window, and nobody has chosen anything."""
+    program, started = tmp_path / "zenity", tmp_path / "started"
+    program.write_text(f"#!/bin/sh\necho again >> {started}\necho 'Allow all operations'\nexit 113\n", encoding="utf-8")
+    program.chmod(0o700)
+
+    async def story() -> None:
+        around = {"DISPLAY": ":1", "PATH": f"{tmp_path}:/usr/bin:/bin"}
+        async with dialogs(around, too_soon_s=10 * PATIENCE_S) as prompt:
+            shown = await prompt.show(CONSENT)
+            assert shown is None or await reply_of(shown) is None
+
+            assert len(started.read_text(encoding="utf-8").splitlines()) == 10
+
+    run(story())
+
+
 def test_a_reply_that_is_cancelled_takes_its_window_away(screen: Display) -> None:
     """Nothing is left on the screen, nor in the process list; another window stays."""
 

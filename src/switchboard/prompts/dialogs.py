@@ -24,6 +24,7 @@ System = Literal["macos", "linux", "windows"]
 
 TOO_SOON_S = 0.8
 """Nobody has read a window after that: what was pressed so soon was meant for another one, and it is shown again."""
+_MOST_TOO_SOON = 10
 _SETTLED_S = 1.0
 """A program that finds no display ends within that; one that is still there shows the form."""
 _MOMENT_S = 1.0
@@ -135,11 +136,12 @@ class Dialogs(Prompt):
     async def _run(self, step: Step, heard: Callable[[], None]) -> Ended:
         """Run a program to its end, and again where it was answered before anybody can have read the question."""
         loop = get_running_loop()
-        while True:
+        for _ in range(_MOST_TOO_SOON):
             started = loop.time()
             ended = await self._run_once(step, heard)
             if not ended.output.strip() or loop.time() - started >= self._too_soon_s:
                 return ended
+        raise NotShown  # nobody is that quick so often: the program is broken
 
     async def _run_once(self, step: Step, heard: Callable[[], None]) -> Ended:
         try:
