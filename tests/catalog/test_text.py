@@ -13,6 +13,8 @@ def test_control_direction_and_invisible_characters_are_removed() -> None:
     assert clean("\x1b[31mred\x1b[0m\a") == "[31mred[0m"
     assert clean("pay \u202eevil\u202c\u200b now\u2066") == "pay evil now"
     assert clean("two\r\n\tlines\u2028here") == "two lines here"
+    assert clean("\u3164\u2800\uffa0") == ""
+    assert clean("No\u034ftes\u115f\ufe0f\U000e0101") == "Notes"
     assert clean("plain 提醒事项 é") == "plain 提醒事项 é"
 
 

@@ -7,6 +7,10 @@ from itertools import islice
 
 _MOST_COMPARED = 500
 _REMOVED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+# Letters and marks that nobody sees (Unicode's Default_Ignorable_Code_Point), and a Braille sign without a dot.
+_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0").union(
+    map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
+)
 
 
 def clean(text: str, limit: int = 500) -> str:
@@ -18,7 +22,8 @@ def clean(text: str, limit: int = 500) -> str:
         visible = text
     else:
         spaced = "".join(" " if char in "\t\n\r\v\f\x85\u2028\u2029" else char for char in text)
-        visible = "".join(char for char in spaced if unicodedata.category(char) not in _REMOVED)
+        seen = (char for char in spaced if char not in _UNSEEN)
+        visible = "".join(char for char in seen if unicodedata.category(char) not in _REMOVED)
     folded = " ".join(visible.split())
     return folded if len(folded) <= limit else folded[: limit - 1] + "…"
 
