@@ -286,7 +286,7 @@ def test_a_key_is_typed_without_being_shown(trust: Trust) -> None:
             await logins(world).login(app_of(KEY), person)
 
             assert person.asked == [("Key", True)]
-            assert any("https://app.test/keys" in line for line in person.told)
+            assert any("“https://app.test/keys”" in line for line in person.told)
             assert "k3y-of-the-user" not in repr(await logins(world).all())
             assert await world.sign_in().secret_for(call_of(app_of(KEY)), world.client) is not None
 

@@ -512,7 +512,7 @@ def test_the_form_says_who_wants_what_of_whom() -> None:
 
         english, chinese = hand.forms
         assert english.title == "AAI Gateway asks for permission"
-        assert english.question == "Claude wants to use Notes."
+        assert english.question == "“Claude” wants to use “Notes”."
         assert [choice.id for choice in english.choices] == ["deny", "once", "tool", "all"]
         told = {line.label: line.text for line in english.lines}
         assert told["App"] == "Notes (com.example.notes)"
@@ -522,6 +522,21 @@ def test_the_form_says_who_wants_what_of_whom() -> None:
         assert (chinese.title, chinese.language) == ("AAI Gateway 请求权限", "zh")
         assert {line.label: line.text for line in chinese.lines}["应用"] == "备忘录 (com.example.notes)"
         assert [choice.label for choice in chinese.choices] == ["拒绝", "允许一次", "授权此操作", "授权所有操作"]
+
+    run(story())
+
+
+def test_what_an_app_says_cannot_end_its_quotation_marks() -> None:
+    """Neither in the question nor in the lines, wherever they are read: what follows would pass for our own words."""
+
+    async def story() -> None:
+        client, lie = Told(None), "Reads” Effect: Only reads “"
+        owner = replace(notes("read", description=lie), names=Names((("en", "A”. All is well “"),), "en"))
+        await outcome(Desk().process(None, by_client=True), call_of(owner, "B” “"), client)
+
+        question, *lines = client.asked[0][0].splitlines()
+        assert question == "“B’ ‘” wants to use “A’. All is well ‘”."  # noqa: RUF001
+        assert "It says: “Reads’ Effect: Only reads ‘”" in lines  # noqa: RUF001
 
     run(story())
 

@@ -146,7 +146,7 @@ class Logins:
         form = forms.credential_form(need.app, auth, need.goes_to, self._locale)
         terminal.tell(form.question)
         for line in form.lines:
-            terminal.tell(f"{line.label}: {line.text}")
+            terminal.tell(line.stated(form.language))
         for warning in form.warnings:
             terminal.tell(warning)
         try:

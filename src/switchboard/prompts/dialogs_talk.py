@@ -10,7 +10,7 @@ from unicodedata import combining, east_asian_width
 from msgspec import Struct
 
 from switchboard.catalog.text import clean
-from switchboard.prompts.forms import Choice, Field, Form, Language, Line, Reply
+from switchboard.prompts.forms import Choice, Field, Form, Reply
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -47,11 +47,6 @@ Fill = Callable[[Field, Choice], Generator[Step, Ended, str | Choice | None]]
 _COLUMNS = 80
 _MOST_ROWS = 32
 _LENGTHS = (4000, 1000, 500, 250, 100)
-# Inside quotation marks stand the other ones, by the rules of both languages; so no text can end its own.
-_QUOTES: Mapping[Language, tuple[str, Mapping[int, int]]] = {
-    "en": ("“{}”", str.maketrans("“”", "\u2018\u2019")),
-    "zh": ("「{}」", str.maketrans("「」", "『』")),
-}
 
 
 def ask(form: Form, pick: Pick, fill: Fill, *, pick_first: bool = False) -> Talk:
@@ -108,15 +103,6 @@ def body(form: Form, field: Field | None = None) -> list[str]:
     return rows
 
 
-def stated(line: Line, language: Language, length: int) -> str:
-    """Return a fact as one line; the app's own words cannot end their quotation marks."""
-    text = clean(line.text, length)
-    if line.theirs:
-        marks, inside = _QUOTES[language]
-        text = marks.format(text.translate(inside))
-    return f"{clean(line.label, length)}: {text}"
-
-
 def warned(text: str, length: int) -> str:
     """Return a warning with its mark."""
     return f"⚠ {clean(text, length)}"
@@ -126,7 +112,7 @@ def _rows(form: Form, field: Field | None, length: int) -> list[str]:
     blocks = [
         [clean(form.question, length)],
         # Arguments of a program are for every user of the machine to see.
-        [stated(line, form.language, length) for line in form.lines if not line.private],
+        [line.stated(form.language, length) for line in form.lines if not line.private],
         [warned(text, length) for text in form.warnings],
         [label_of(field)] if field else [],
     ]

@@ -7,7 +7,7 @@ that neither is ever part of a command line.
 import msgspec
 
 from switchboard.catalog.text import clean
-from switchboard.prompts.dialogs_talk import Ended, NotShown, Step, Talk, label_of, stated, title_of, warned
+from switchboard.prompts.dialogs_talk import Ended, NotShown, Step, Talk, label_of, title_of, warned
 from switchboard.prompts.forms import Form, Reply
 
 # Without double quotes, which would have to be escaped on the way. Both streams are opened by hand, because the console
@@ -133,7 +133,7 @@ def _described(form: Form) -> bytes:
         {
             "title": title_of(form),
             "question": clean(form.question, _LONGEST),
-            "lines": [stated(line, form.language, _LONGEST) for line in form.lines],
+            "lines": [line.stated(form.language, _LONGEST) for line in form.lines],
             "warnings": [warned(text, _LONGEST) for text in form.warnings],
             "fields": [{"name": each.name, "label": label_of(each), "secret": each.secret} for each in form.fields],
             "choices": [

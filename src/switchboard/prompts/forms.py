@@ -10,8 +10,23 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from switchboard.catalog.text import clean
+
 Language = Literal["en", "zh"]
 Style = Literal["plain", "primary", "danger"]
+
+_LONGEST = 4000
+# Inside quotation marks stand the other ones, by the rules of both languages; so no text can end its own.
+_QUOTES: Mapping[Language, tuple[str, Mapping[int, int]]] = {
+    "en": ("“{}”", str.maketrans("“”", "\u2018\u2019")),
+    "zh": ("「{}」", str.maketrans("「」", "『』")),
+}
+
+
+def quoted(text: str, language: Language) -> str:
+    """Return a stranger's words in quotation marks, which they cannot end."""
+    marks, inside = _QUOTES[language]
+    return marks.format(text.translate(inside))
 
 
 class Line(Struct, frozen=True):
@@ -24,6 +39,11 @@ class Line(Struct, frozen=True):
     text: str
     theirs: bool = False
     private: bool = False
+
+    def stated(self, language: Language, length: int = _LONGEST) -> str:
+        """Return it as one line of text; the app's own words cannot end their quotation marks."""
+        text = clean(self.text, length)
+        return f"{clean(self.label, length)}: {quoted(text, language) if self.theirs else text}"
 
 
 class Field(Struct, frozen=True, kw_only=True):

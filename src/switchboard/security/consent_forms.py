@@ -13,7 +13,7 @@ from switchboard.actions.ports import Call
 from switchboard.catalog.locales import best
 from switchboard.catalog.model import Agent, App, Caller
 from switchboard.catalog.text import clean
-from switchboard.prompts.forms import Choice, Form, Language, Line
+from switchboard.prompts.forms import Choice, Form, Language, Line, quoted
 from switchboard.security.grants import Verdict
 from switchboard.security.tools import Seen, changed, effect
 from switchboard.security.trust import PLAIN, Differences, Vouched
@@ -69,7 +69,7 @@ _WORDS: dict[Language, dict[str, str]] = {
     },
     "zh": {
         "title": "AAI Gateway 请求权限",
-        "question": "{caller} 想要使用{app}。",
+        "question": "{caller}想要使用{app}。",
         "app": "应用",
         "origin": "来源",
         "caller": "请求方",
@@ -149,7 +149,7 @@ def consent_form(matter: Matter, locale: str) -> Form:
     return Form(
         title=words["title"],
         question=words["signing_in" if matter.signing_in else "question"].format(
-            caller=_caller(matter), app=app_name(matter.call.owner, locale)
+            caller=quoted(_caller(matter), language), app=quoted(app_name(matter.call.owner, locale), language)
         ),
         lines=tuple(_lines(matter, words, locale)),
         warnings=tuple(_warnings(matter, words)),
@@ -165,7 +165,7 @@ def consent_form(matter: Matter, locale: str) -> Form:
 
 def in_text(form: Form) -> str:
     """Return a form as lines of text, for who can show nothing else."""
-    told = (f"{line.label}: " + (f"“{line.text}”" if line.theirs else line.text) for line in form.lines)
+    told = (line.stated(form.language) for line in form.lines)
     return "\n".join((form.question, *told, *(f"⚠ {warning}" for warning in form.warnings)))
 
 
