@@ -198,3 +198,15 @@ def test_a_client_is_told_that_nobody_waits_for_its_answer_any_more() -> None:
         assert wire.message(method="notifications/cancelled")["params"] == {"requestId": asked["id"]}
 
     asyncio.run(story())
+
+
+def test_a_state_that_is_not_ours_is_a_fault_of_the_protocol() -> None:
+    """And not a client that cannot ask: what to do about it is something else."""
+
+    async def story() -> None:
+        wire = Wire(MODES, "2026-07-28", "form")
+        await wire.call(inputResponses={}, requestState="made up")
+
+        assert wire.message(id=1)["error"]["code"] == -32602
+
+    asyncio.run(story())

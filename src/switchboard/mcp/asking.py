@@ -56,6 +56,8 @@ class AskingClient(Client):
         try:
             answer = await self._exchange.ask(_key("choice", message), question)
         except Fault as fault:
+            if self._exchange.modern:  # not the client's answer: the state it sent is none of ours
+                raise
             raise NotSupported("The client could not ask the user.") from fault
         content = answer.get("content") if answer.get("action") == "accept" else None
         chosen = cast("dict[str, Any]", content).get("decision") if isinstance(content, dict) else None
