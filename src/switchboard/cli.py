@@ -284,9 +284,12 @@ def consent_grant(
 ) -> None:
     """Allow a caller one operation of an app, or all it has now, before it is asked for.
 
-    Exit code 0: it is allowed. 1: it is not.
+    Exit code 0: it is allowed. 1: it is not. 2: no caller is named.
     """
     from switchboard import permissions  # noqa: PLC0415 - other commands need no keychain
+
+    if not caller.strip():
+        _refuse("--caller must be a name, as `switchboard audit` shows it")
 
     def confirmed(told: str) -> bool:
         typer.echo(told)

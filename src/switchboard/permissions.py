@@ -240,6 +240,7 @@ def revoke(app: str, *, origin: str | None = None, caller: str | None = None, to
     from switchboard.security.grants import revoked
 
     records, changed = _records(), 0
+    caller = None if caller is None else Caller.called(caller).name
     for record in records.all():
         if app not in (record.app, record.origin) or origin not in (None, record.origin):
             continue
@@ -269,7 +270,7 @@ async def _grant(  # noqa: PLR0913 - as above
     from switchboard.security.consent_forms import in_text
 
     async with _desk(namesakes, dev=dev) as desk:
-        return await desk.consent.grant(app, Caller(caller), tool, lambda form: confirm(in_text(form)))
+        return await desk.consent.grant(app, Caller.called(caller), tool, lambda form: confirm(in_text(form)))
 
 
 def accounts() -> "list[dict[str, Any]]":

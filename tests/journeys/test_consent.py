@@ -233,6 +233,21 @@ def test_deny_asks_nobody_and_says_how_to_allow_it(tmp_path: Path, key: dict[str
         assert not ran_at_all(gateway.call("aai:exec", {"app": NOTES, "tool": "read"}))
 
 
+def test_a_caller_is_who_it_says_however_that_is_written(tmp_path: Path, key: dict[str, str]) -> None:
+    """The name that a client gives itself is the one to grant to and to revoke from; no name is nobody."""
+    put(tmp_path, NOTES)
+    with Gateway(tmp_path, "--consent", "deny", environment=key) as gateway:
+        gateway.initialize("Bob's \u200b agent ")
+        granting = ("switchboard", "consent", "grant", NOTES, "--yes", "--caller")
+        terminal(gateway, *granting, "Bob's \u200b agent ")
+        assert ran(gateway.call("aai:exec", {"app": NOTES, "tool": "read"}))
+        terminal(gateway, "switchboard", "consent", "revoke", NOTES, "--caller", "Bob's  agent")
+
+        assert not ran_at_all(gateway.call("aai:exec", {"app": NOTES, "tool": "read"}))
+        with pytest.raises(subprocess.CalledProcessError, match="exit status 2"):
+            terminal(gateway, *granting, " ")
+
+
 def terminal(gateway: Gateway, *command: str, given: str = "") -> str:
     """Run a command of ours beside a gateway, for the same user."""
     program = str(Path(sys.executable).with_name(command[0]))

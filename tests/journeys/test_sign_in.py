@@ -202,7 +202,7 @@ def test_a_machine_without_a_browser_signs_in_from_a_terminal(trust: Trust, tmp_
             gateway.initialize("Claude")
             url = place.provider.url
             told = pasted(trust, gateway, "auth", "login", url, "--no-browser", "--dev", "--yes")
-            assert "You are about to sign in to Shop." in told
+            assert "You are about to sign in to “Shop”." in told
             assert told.rstrip().endswith("You are signed in.")
             terminal(gateway, "consent", "grant", url, "--caller", "Claude", "--tool", "me", "--dev", "--yes")
             assert call(gateway, place)["structuredContent"] == {"me": "user"}

@@ -86,7 +86,7 @@ def run(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(story, 20))
 
 
-async def outcome(consent: UsersConsent, call: Call, client: Told | None = None) -> str:
+async def outcome(consent: UsersConsent, call: Call, client: Client | None = None) -> str:
     """Return `allowed`, or why not."""
     try:
         await consent.require(call, client or Told())

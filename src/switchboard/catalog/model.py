@@ -8,10 +8,13 @@ from typing import Literal
 from msgspec import Struct
 
 from switchboard.catalog.bindings import Auth, Binding, Execution, Json
+from switchboard.catalog.text import clean
 
 Platform = Literal["macos", "linux", "windows", "web"]
 Health = Literal["active", "inactive", "degraded", "unknown"]
 Kind = Literal["tool", "reasoner", "skill"]
+
+_LONGEST_CALLER = 100
 
 
 class Names(Struct, frozen=True):
@@ -118,3 +121,8 @@ class Caller(Struct, frozen=True):
 
     name: str = "Unknown Client"
     version: str = ""
+
+    @classmethod
+    def called(cls, name: str, version: str = "") -> "Caller":
+        """Return who gives itself this name, as it is shown and remembered, whoever wrote it down."""
+        return cls(clean(name, _LONGEST_CALLER) or cls().name, clean(version, _LONGEST_CALLER))

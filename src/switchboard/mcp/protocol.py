@@ -415,7 +415,7 @@ class Connection:
             raise Fault(UNSUPPORTED_VERSION, "Unsupported protocol version", known)
         if meta.capabilities is UNSET:
             raise Fault(INVALID_PARAMS, f"{method}: _meta has no {CLIENT_CAPABILITIES}")
-        caller = Caller() if meta.client is UNSET else _caller(meta.client)
+        caller = Caller() if meta.client is UNSET else Caller.called(meta.client.name, meta.client.version)
         return Session(version=version, caller=caller, capabilities=meta.capabilities, ready=True), True
 
     def _answer(self, exchange: Exchange) -> Result | Awaitable[Result]:
@@ -436,7 +436,9 @@ class Connection:
         result = self._greeting.initialized(asked.protocol_version)
         self.session.version = str(result["protocolVersion"])
         self.session.capabilities = asked.capabilities
-        self.session.caller = Caller() if asked.client is None else _caller(asked.client)
+        self.session.caller = (
+            Caller() if asked.client is None else Caller.called(asked.client.name, asked.client.version)
+        )
         return result
 
     def _run(self, exchange: Exchange, outcome: Awaitable[Result], reply: Reply) -> None:
@@ -523,10 +525,6 @@ def _declares(capabilities: Mapping[str, Any], needed: Mapping[str, Any]) -> boo
         if name == "elicitation" and not inner and "form" not in declared and "url" in declared:
             return False
     return True
-
-
-def _caller(client: _Implementation) -> Caller:
-    return Caller(clean(client.name, _LONGEST_NAME) or Caller().name, clean(client.version, _LONGEST_NAME))
 
 
 def _wants_answer(line: bytes) -> bool:
