@@ -13,7 +13,7 @@ from switchboard.catalog.errors import AuthInvalid
 from switchboard.catalog.locales import best
 from switchboard.catalog.model import App
 from switchboard.catalog.text import clean
-from switchboard.prompts.forms import Choice, Field, Form, Language, Line
+from switchboard.prompts.forms import Choice, Field, Form, Language, Line, language_of
 
 Typed = ApiKey | AppCredential | Cookie
 """The sign-ins that ask for something to type."""
@@ -76,11 +76,6 @@ _TEXTS: Final[dict[Language, dict[str, str]]] = {
         "device": "请在任意设备上打开此地址，并输入下面的代码以登录 {app}：",
     },
 }
-
-
-def language_of(locale: str) -> Language:
-    """Return the language of our own texts for a reader."""
-    return "zh" if locale.lower().split("-")[0] == "zh" else "en"
 
 
 def name_of(app: App, locale: str) -> str:

@@ -23,6 +23,11 @@ _QUOTES: Mapping[Language, tuple[str, Mapping[int, int]]] = {
 }
 
 
+def language_of(locale: str) -> Language:
+    """Return the language of our own texts for a reader."""
+    return "zh" if locale.lower().split("-", maxsplit=1)[0] == "zh" else "en"
+
+
 def quoted(text: str, language: Language) -> str:
     """Return a stranger's words in quotation marks, which they cannot end."""
     marks, inside = _QUOTES[language]

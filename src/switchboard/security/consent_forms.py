@@ -13,7 +13,7 @@ from switchboard.actions.ports import Call
 from switchboard.catalog.locales import best
 from switchboard.catalog.model import Agent, App, Caller
 from switchboard.catalog.text import clean
-from switchboard.prompts.forms import Choice, Form, Language, Line, quoted
+from switchboard.prompts.forms import Choice, Form, Language, Line, language_of, quoted
 from switchboard.security.grants import Verdict
 from switchboard.security.tools import Seen, changed, effect
 from switchboard.security.trust import PLAIN, Differences, Vouched
@@ -135,11 +135,6 @@ class Matter(Struct, frozen=True, kw_only=True):
     """Whether it is about all operations from the start."""
     signing_in: bool = False
     """Whether nothing is to be called yet: the user only signs in."""
-
-
-def language_of(locale: str) -> Language:
-    """Return the language of forms for a locale."""
-    return "zh" if locale.lower().split("-", maxsplit=1)[0] == "zh" else "en"
 
 
 def consent_form(matter: Matter, locale: str) -> Form:

@@ -1,4 +1,4 @@
-"""What the user has signed in with. Nothing is kept yet, so an app that wants a sign-in cannot be opened."""
+"""What opens apps for who has nobody to ask, as the control plane: nothing, so an app that wants a sign-in stays closed."""
 
 from typing import final
 
