@@ -1,4 +1,4 @@
-"""What opens apps for who has nobody to ask, as the control plane: nothing, so an app that wants a sign-in stays closed."""
+"""What opens apps where nobody can be asked, as at the control plane: nothing, so what wants a sign-in stays closed."""
 
 from typing import final
 
