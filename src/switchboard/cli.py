@@ -262,10 +262,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")
 @consent.command("list", epilog="Examples:\n\n  switchboard consent list\n\n  switchboard consent list --json")
 def consent_list(*, json: AsJson = False) -> None:
     """Show what you have decided: which caller may use what of which app, and what it may not."""
-    from switchboard import permissions  # noqa: PLC0415 - other commands need no keychain
+    from switchboard import desk  # noqa: PLC0415 - other commands need no keychain
 
     with _explained():
-        records = permissions.consents()
+        records = desk.consents()
     typer.echo(terminal.rows_json("consents", records) if json else terminal.consents_table(records))
 
 
@@ -286,7 +286,7 @@ def consent_grant(
 
     Exit code 0: it is allowed. 1: it is not. 2: no caller is named.
     """
-    from switchboard import permissions  # noqa: PLC0415 - other commands need no keychain
+    from switchboard import desk  # noqa: PLC0415 - other commands need no keychain
 
     if not caller.strip():
         _refuse("--caller must be a name, as `switchboard audit` shows it")
@@ -298,7 +298,7 @@ def consent_grant(
     with _explained():
         found = gateway.find(name, dev=dev)
         others = partial(gateway.namesakes, dev=dev)
-        allowed = permissions.grant(found, caller, tool, confirm=confirmed, namesakes=others, dev=dev)
+        allowed = desk.grant(found, caller, tool, confirm=confirmed, namesakes=others, dev=dev)
     typer.echo("It is allowed." if allowed else "Nothing was changed.")
     raise typer.Exit(0 if allowed else 1)
 
@@ -319,10 +319,10 @@ def consent_revoke(
 
     Exit code 0: it is forgotten. 1: there was nothing to forget.
     """
-    from switchboard import permissions  # noqa: PLC0415 - other commands need no keychain
+    from switchboard import desk  # noqa: PLC0415 - other commands need no keychain
 
     with _explained():
-        changed = permissions.revoke(name, origin=origin, caller=caller, tool=tool)
+        changed = desk.revoke(name, origin=origin, caller=caller, tool=tool)
     typer.echo("It is forgotten; the next call asks." if changed else "Nothing of that kind was decided.")
     raise typer.Exit(0 if changed else 1)
 
@@ -334,10 +334,10 @@ app.add_typer(auth, name="auth")
 @auth.command("list", epilog="Examples:\n\n  switchboard auth list\n\n  switchboard auth list --json")
 def auth_list(*, json: AsJson = False) -> None:
     """Show what you are signed in to, since when and until when; never what with."""
-    from switchboard import permissions  # noqa: PLC0415 - other commands need no keychain
+    from switchboard import desk  # noqa: PLC0415 - other commands need no keychain
 
     with _explained():
-        rows = permissions.accounts()
+        rows = desk.accounts()
     typer.echo(terminal.rows_json("accounts", rows) if json else terminal.accounts_table(rows))
 
 
@@ -362,7 +362,7 @@ def auth_login(
 
     Exit code 0: you are signed in. 1: you are not.
     """
-    from switchboard import permissions  # noqa: PLC0415 - other commands need no keychain
+    from switchboard import desk  # noqa: PLC0415 - other commands need no keychain
 
     def confirmed(told: str) -> bool:
         typer.echo(told)
@@ -370,7 +370,7 @@ def auth_login(
 
     with _explained():
         found = gateway.find(name, dev=dev)
-        done = permissions.login(
+        done = desk.login(
             found,
             terminal.Person(),
             confirm=confirmed,
@@ -394,10 +394,10 @@ def auth_logout(
 
     Exit code 0: you are signed out. 1: you were not signed in.
     """
-    from switchboard import permissions  # noqa: PLC0415 - other commands need no keychain
+    from switchboard import desk  # noqa: PLC0415 - other commands need no keychain
 
     with _explained():
-        count = permissions.logout(name, find=lambda text: gateway.find(text, dev=dev), origin=origin, dev=dev)
+        count = desk.logout(name, find=lambda text: gateway.find(text, dev=dev), origin=origin, dev=dev)
     typer.echo("You are signed out." if count else "You are not signed in to that.")
     raise typer.Exit(0 if count else 1)
 
@@ -405,11 +405,11 @@ def auth_logout(
 @contextmanager
 def _explained() -> Generator[None]:
     """End with what went wrong, in one line, and exit code 1."""
-    from switchboard import permissions  # noqa: PLC0415 - as above
+    from switchboard import desk  # noqa: PLC0415 - as above
 
     try:
         yield
-    except permissions.Refusal as error:
+    except desk.Refusal as error:
         typer.echo(f"switchboard: {error.message}", err=True)
         raise typer.Exit(1) from None
 
