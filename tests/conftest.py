@@ -6,6 +6,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 from tests.leaks import WATCH
+from tests.databases import Postgres, running
 
 # A property that fails must fail again for the next person: no deadline on noisy machines, no luck in CI.
 settings.register_profile("local", deadline=None)
@@ -27,3 +28,10 @@ def _nothing_leaks() -> Generator[None]:
     yield
     found = WATCH.leaks()
     assert not found, f"secrets were found: {found}"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Generator[Postgres]:
+    """One PostgreSQL for all tests of this process that only want databases."""
+    with running() as server:
+        yield server

@@ -90,6 +90,7 @@ class MemoryExecutions(ExecutionStore):
     def __init__(self) -> None:
         self.rows: dict[str, Execution] = {}
         self.said: list[Note] = []
+        self.taken: set[str] = set()
         self.down = False
 
     async def accept(self, execution: Execution) -> Execution:
@@ -111,10 +112,14 @@ class MemoryExecutions(ExecutionStore):
         """Move from queued to running."""
         self._check()
         known = self.rows.get(execution_id)
-        if known is None or known.status != "queued":
+        if known is None or known.status != "queued" or execution_id in self.taken:
             return False
         self.rows[execution_id] = replace(known, status="running", handed_at=at, instance_id=instance_id)
         return True
+
+    async def is_ours(self, execution_id: str) -> bool:
+        """Tell what the test says."""
+        return execution_id not in self.taken
 
     async def acknowledge(self, execution_id: str, at: float) -> None:
         """Note the first time of one that is running."""

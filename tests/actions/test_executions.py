@@ -583,6 +583,10 @@ class SlowToSettle(ExecutionStore):
         await self.asked.wait()
         return await self.rows.hand(execution_id, at, instance_id)
 
+    async def is_ours(self, execution_id: str) -> bool:
+        """As it is."""
+        return await self.rows.is_ours(execution_id)
+
     async def acknowledge(self, execution_id: str, at: float) -> None:
         """As it is."""
         await self.rows.acknowledge(execution_id, at)

@@ -1,20 +1,25 @@
-"""Any sequence of operations has the same answers in a SQLite file as in the simplest store there can be."""
+"""Any sequence of operations has the same answers in every store as in the simplest one there can be."""
 
 import asyncio
 import tempfile
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from tests.actions.fakes import MemoryExecutions
+from tests.databases import Postgres
+from tests.store.stores import Make, Store
 
 from switchboard.actions.ports import ExecutionStore, Note
 from switchboard.catalog.bindings import Json
 from switchboard.catalog.executions import Ended, EndStatus, Execution, Webhook
+from switchboard.store.postgres import PostgresStore
 from switchboard.store.sqlite import SqliteStore
+from switchboard.telemetry.clock import SharedClock
 
 Result = TypeVar("Result")
 
@@ -60,11 +65,16 @@ class SameAnswers(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.runner = asyncio.Runner()
         self.memory = MemoryExecutions()
+        self.make = self.place()
         self.file = self.opened()
 
-    def opened(self) -> SqliteStore:
-        """Open the file, new or as it was left."""
-        store = SqliteStore(str(Path(self.folder.name) / "plane.db"))
+    def place(self) -> Make:
+        """Return what opens one new place again and again."""
+        return partial(SqliteStore, str(Path(self.folder.name) / "plane.db"))
+
+    def opened(self) -> Store:
+        """Open the place, new or as it was left."""
+        store = self.make()
         self.runner.run(store.open())
         return store
 
@@ -79,8 +89,9 @@ class SameAnswers(RuleBasedStateMachine):
 
     @rule(executions=st.lists(fresh, min_size=1, max_size=4))
     def accept(self, executions: list[Execution]) -> None:
-        """Accept several at once."""
-        self.same(lambda store: asyncio.gather(*(store.accept(each) for each in executions)))
+        """Accept several."""
+        for each in executions:
+            self.same(lambda store, each=each: store.accept(each))
 
     @rule(execution_id=ids, at=times)
     def hand(self, execution_id: str, at: float) -> None:
@@ -94,8 +105,9 @@ class SameAnswers(RuleBasedStateMachine):
 
     @rule(execution_id=ids, candidates=st.lists(ends, min_size=1, max_size=2))
     def settle(self, execution_id: str, candidates: list[Ended]) -> None:
-        """Let several ends come at once."""
-        self.same(lambda store: asyncio.gather(*(store.settle(execution_id, each) for each in candidates)))
+        """Let several ends come."""
+        for each in candidates:
+            self.same(lambda store, each=each: store.settle(execution_id, each))
 
     @rule(notes=st.lists(said, max_size=4))
     def add_notes(self, notes: list[Note]) -> None:
@@ -130,6 +142,23 @@ class SameAnswers(RuleBasedStateMachine):
         self.runner.run(self.file.close())
         self.runner.close()
         self.folder.cleanup()
+
+
+class SameAnswersInPostgres(SameAnswers):
+    """The same, in a database that is emptied for each sequence."""
+
+    server: Postgres
+
+    def place(self) -> Make:
+        """Return what opens one new database again and again."""
+        url = self.server.new()
+        return lambda: PostgresStore(url, SharedClock(), instance="one that comes back")
+
+
+def test_postgres_has_the_same_answers(postgres: Postgres) -> None:
+    """Fewer sequences: each of them is a database of its own."""
+    SameAnswersInPostgres.server = postgres
+    run_state_machine_as_test(SameAnswersInPostgres, settings=settings(max_examples=10, stateful_step_count=20))
 
 
 TestSameAnswers = SameAnswers.TestCase

@@ -4,10 +4,12 @@ import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from tests.store.stores import KINDS, Make, Store, maker
 
 from switchboard.actions.ports import StoredAgent
 from switchboard.catalog.bindings import Json
@@ -23,11 +25,17 @@ def stored(agent_id: str, text: bytes = b"{}") -> StoredAgent:
     return StoredAgent(id=agent_id, registration=Json(text), state=STATE, registered_at=10.0, seen_at=11.0)
 
 
-def with_store(path: Path, work: Callable[[SqliteStore], Awaitable[Result]]) -> Result:
+@pytest.fixture(params=KINDS)
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    """Return what makes stores of each kind."""
+    return maker(request.param, request, tmp_path)
+
+
+def with_store(make: Make, work: Callable[[Store], Awaitable[Result]]) -> Result:
     """Open, work, close, in a loop of its own."""
 
     async def run() -> Result:
-        store = SqliteStore(str(path / "folder" / "plane.db"))
+        store = make()
         await store.open()
         try:
             return await work(store)
@@ -37,15 +45,15 @@ def with_store(path: Path, work: Callable[[SqliteStore], Awaitable[Result]]) -> 
     return asyncio.run(run())
 
 
-def test_what_was_saved_is_there_after_opening_again(tmp_path: Path) -> None:
+def test_what_was_saved_is_there_after_opening_again(make: Make) -> None:
     """Whole: text, state, times, revision."""
 
-    async def save(store: SqliteStore) -> int:
+    async def save(store: Store) -> int:
         await store.save(stored("a", b'{"x":1}'))
         return await store.save(stored("a", b'{"x":2}'))
 
-    revision = with_store(tmp_path, save)
-    newest, agents = with_store(tmp_path, lambda store: store.changes(0))
+    revision = with_store(make, save)
+    newest, agents = with_store(make, lambda store: store.changes(0))
 
     assert newest == revision == 2
     (agent,) = agents
@@ -54,10 +62,10 @@ def test_what_was_saved_is_there_after_opening_again(tmp_path: Path) -> None:
     )
 
 
-def test_changes_are_those_after_a_revision_removals_included(tmp_path: Path) -> None:
+def test_changes_are_those_after_a_revision_removals_included(make: Make) -> None:
     """So that an instance that was away catches up exactly."""
 
-    async def work(store: SqliteStore) -> list[tuple[str, bool]]:
+    async def work(store: Store) -> list[tuple[str, bool]]:
         for name in ("a", "b", "c"):
             await store.save(stored(name))
         await store.remove("b")
@@ -65,14 +73,14 @@ def test_changes_are_those_after_a_revision_removals_included(tmp_path: Path) ->
         _, agents = await store.changes(3)
         return [(agent.id, agent.registration is None) for agent in agents]
 
-    assert with_store(tmp_path, work) == [("b", True), ("a", False)]
+    assert with_store(make, work) == [("b", True), ("a", False)]
 
 
-def test_signs_of_life_are_saved_without_a_change(tmp_path: Path) -> None:
+def test_signs_of_life_are_saved_without_a_change(make: Make) -> None:
     """Only a changed state is news; an agent that is gone is not revived by one."""
     inactive = State(health="inactive", reason="silent", since=50.0, rhythm=leasing())
 
-    async def work(store: SqliteStore) -> tuple[int, float, str, int]:
+    async def work(store: Store) -> tuple[int, float, str, int]:
         await store.save(stored("a"))
         await store.save(stored("b"))
         await store.remove("b")
@@ -84,33 +92,34 @@ def test_signs_of_life_are_saved_without_a_change(tmp_path: Path) -> None:
         state = found["a"].state
         return quiet, found["a"].seen_at, state.health if state else "", len([x for x in agents if x.registration])
 
-    assert with_store(tmp_path, work) == (3, 42.0, "inactive", 1)
+    assert with_store(make, work) == (3, 42.0, "inactive", 1)
 
 
-def test_a_state_from_before_a_registration_does_not_overwrite_it(tmp_path: Path) -> None:
+def test_a_state_from_before_a_registration_does_not_overwrite_it(make: Make) -> None:
     """An old goodbye that is written late does not end the agent's next life."""
     old = State(health="inactive", reason="shut down", since=9.0, rhythm=leasing())
 
-    async def work(store: SqliteStore) -> str:
+    async def work(store: Store) -> str:
         await store.save(stored("a"))
         await store.save_life({"a": old}, {})
         _, agents = await store.changes(0)
         state = agents[0].state
         return state.health if state else ""
 
-    assert with_store(tmp_path, work) == "active"
+    assert with_store(make, work) == "active"
 
 
 def test_nothing_is_left_of_the_removed(tmp_path: Path) -> None:
     """A late heartbeat leaves no trace, and after the next start the row is gone."""
 
-    async def remove(store: SqliteStore) -> None:
+    async def remove(store: Store) -> None:
         await store.save(stored("a"))
         await store.remove("a")
         await store.save_life({}, {"a": 42.0})
 
-    with_store(tmp_path, remove)
-    _, agents = with_store(tmp_path, lambda store: store.changes(0))
+    make = partial(SqliteStore, str(tmp_path / "folder/plane.db"))
+    with_store(make, remove)
+    _, agents = with_store(make, lambda store: store.changes(0))
     with closing(sqlite3.connect(tmp_path / "folder/plane.db")) as connection:
         beats = connection.execute("SELECT count(*) FROM beats").fetchone()
 
@@ -177,11 +186,12 @@ def test_a_store_that_cannot_answer_says_so_in_our_words(tmp_path: Path) -> None
 
 def test_a_newer_version_of_the_tables_is_left_alone(tmp_path: Path) -> None:
     """Migrations run once, in order, each with its number."""
-    with_store(tmp_path, lambda store: store.changes(0))
+    make = partial(SqliteStore, str(tmp_path / "folder/plane.db"))
+    with_store(make, lambda store: store.changes(0))
     with closing(sqlite3.connect(tmp_path / "folder/plane.db")) as connection:
         before = connection.execute("PRAGMA user_version").fetchone()
 
-    with_store(tmp_path, lambda store: store.save(stored("a")))
+    with_store(make, lambda store: store.save(stored("a")))
     with closing(sqlite3.connect(tmp_path / "folder/plane.db")) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == before
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)

@@ -1,6 +1,6 @@
 """What the actions need from the rooms around them. Each protocol lives here, with its caller, and stays small."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, final
 
 from msgspec import Struct
@@ -331,6 +331,10 @@ class ExecutionStore(Protocol):
         """Note that it is about to be sent; tell whether it may be: only one that is queued is, and only once."""
         ...
 
+    async def is_ours(self, execution_id: str) -> bool:
+        """Tell whether this instance looks after it, and not another that took it over."""
+        ...
+
     async def acknowledge(self, execution_id: str, at: float) -> None:
         """Note that the agent is at work on it."""
         ...
@@ -380,4 +384,57 @@ class AgentStore(Protocol):
 
     async def save_life(self, states: Mapping[str, State], seen: Mapping[str, float]) -> int:
         """Remember changed states and last signs of life in one go, and return the newest revision."""
+        ...
+
+
+class Pulse(Struct, frozen=True, kw_only=True):
+    """What an instance learns each time it shows that it is there."""
+
+    decides: bool
+    """Whether it is the one that decides, for everybody, who is silent."""
+    decides_for_s: float
+    """How long that is so, from when it asked."""
+    steady: bool
+    """Whether it has been there without a gap for long enough to say that others are gone."""
+    beats: Mapping[str, float]
+    """Who was heard of by anybody since the last time, and when."""
+
+
+class Membership(Protocol):
+    """One instance among several that share a store.
+
+    Raises (every method): ServiceUnavailable when the store does not answer.
+    """
+
+    async def pulse(self) -> Pulse:
+        """Show that this instance is there, and learn what it has to know of the others."""
+        ...
+
+    async def decide(self, states: Mapping[str, State], heard: Mapping[str, float]) -> tuple[int, Sequence[str]]:
+        """Write down who is silent, and since when nobody heard of them; return the revision, and whom it holds for."""
+        ...
+
+    async def claim(self, most: int) -> Sequence[Execution]:
+        """Take over executions without an end whose instance is gone, oldest first; no two instances get the same."""
+        ...
+
+    async def tell_ends(self, ids: Sequence[str]) -> None:
+        """Let every instance know that executions have ended."""
+        ...
+
+    async def leave(self) -> None:
+        """Say that this instance ends, so that others need not wait for its silence."""
+        ...
+
+
+class Feed(Protocol):
+    """What others do in a store that is shared."""
+
+    async def follow(
+        self, changed: Callable[[], None], ended: Callable[[str], None], missed: Callable[[], None]
+    ) -> None:
+        """Call back for every change of agents and every end of an execution, until cancelled.
+
+        `missed` says that there was a gap, before what comes next: everything may have happened in it.
+        """
         ...

@@ -1,0 +1,51 @@
+"""Everything that is remembered, in one PostgreSQL database that several instances share."""
+
+from secrets import token_hex
+from typing import final
+
+from switchboard.catalog.errors import ServiceUnavailable
+from switchboard.store.postgres_agents import PostgresAgents
+from switchboard.store.postgres_cluster import LEASE_S, PostgresMembership
+from switchboard.store.postgres_database import STATEMENT_S, Database
+from switchboard.store.postgres_executions import PostgresExecutions
+from switchboard.store.postgres_feed import PostgresFeed
+from switchboard.telemetry.clock import SharedClock
+
+
+@final
+class PostgresStore(PostgresAgents):
+    """The agents of one database, which it connects to; executions, and who else is there, are in the same one."""
+
+    def __init__(
+        self,
+        url: str,
+        clock: SharedClock,
+        *,
+        instance: str | None = None,
+        lease_s: float = LEASE_S,
+        statement_s: float = STATEMENT_S,
+    ) -> None:
+        # New for every process: what the last one of this machine had to do is taken over like anybody else's.
+        self.instance = instance or token_hex(8)
+        self.database = Database(url, clock, {"statement_s": statement_s})
+        super().__init__(self.database)
+        self.executions = PostgresExecutions(self.database, self.instance)
+        self.membership = PostgresMembership(self.database, self.instance, lease_s)
+        self.feed = PostgresFeed(self.database)
+
+    async def open(self) -> None:
+        """Connect, bring the tables up to date and tidy up.
+
+        Raises:
+            ServiceUnavailable: the database cannot be reached or written.
+        """
+        await self.database.open()
+        try:
+            await self.forget_removed()
+        except ServiceUnavailable:
+            await self.database.close()
+            raise
+
+    async def close(self) -> None:
+        """Close every connection; what was answered is in the database."""
+        await self.database.close()
