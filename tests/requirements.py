@@ -1900,7 +1900,6 @@ ONE_SWITCHBOARD = "One switchboard: agents in the gateway, apps on the control p
 DEFERRED: dict[str, str] = {
     # id -> the topic that will build it
     "perf:deploy:zero-downtime": MANY_INSTANCES,
-    "perf:scale:instances": MANY_INSTANCES,
     "mcp:context:per-app": SPEED,
     "docs:integration:hour": FIRST_HOUR,
     "registry:serve:v1-apps": ONE_SWITCHBOARD,

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def registration(
 class ControlPlane:
     """One server process."""
 
-    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, command: Sequence[str] = (COMMAND,), **environment: str) -> None:
         self._log = folder / "server.log"
         self._log.touch()
         own = {
@@ -42,7 +43,7 @@ class ControlPlane:
         }
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(  # noqa: S603 - our own command
-                [COMMAND, "serve", "--port", "0", "--database-url", f"sqlite:///{folder}/plane.db", *arguments],
+                [*command, "serve", "--port", "0", "--database-url", f"sqlite:///{folder}/plane.db", *arguments],
                 env={**own, "XDG_DATA_HOME": str(folder), **environment},
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -80,6 +81,14 @@ class ControlPlane:
     def events(self) -> list[dict[str, Any]]:
         """Return what was logged; the server writes in batches, so stop it first."""
         return [json.loads(line) for line in self._log.read_text().splitlines() if line.startswith("{")]
+
+    def pause(self) -> None:
+        """Let it sleep in the middle of whatever it does."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """Let it go on."""
+        self.process.send_signal(signal.SIGCONT)
 
     def stop(self) -> int:
         """Ask it to stop, and return its exit code."""

@@ -115,7 +115,12 @@ def serve(  # noqa: PLR0913 - one per setting
     host: Annotated[str | None, typer.Option(help="Address to listen on.  [default: 127.0.0.1]")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.  [default: 8080]")] = None,
     database_url: Annotated[
-        str | None, typer.Option(help="sqlite:///FILE.  [default: a file in your data folder]", metavar="URL")
+        str | None,
+        typer.Option(
+            help="sqlite:///FILE, or postgresql://USER@HOST/NAME for several instances."
+            "  [default: a file in your data folder]",
+            metavar="URL",
+        ),
     ] = None,
     api_key: Annotated[
         str | None,
@@ -124,6 +129,10 @@ def serve(  # noqa: PLR0913 - one per setting
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.  [default: info]")] = None,
     config: Annotated[
         Path | None, typer.Option(help="A TOML file with any of these settings, by their names.", metavar="FILE")
+    ] = None,
+    drain: Annotated[
+        float | None,
+        typer.Option(help="Seconds to go on serving after being told to stop, while /ready says no.  [default: 0]"),
     ] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Also start a few sample agents that really run.")] = False,
 ) -> None:
@@ -140,6 +149,7 @@ def serve(  # noqa: PLR0913 - one per setting
         "api_key": api_key,
         "log_level": log_level,
         "config": config,
+        "drain_seconds": drain,
         "demo": demo or None,
     }
     try:

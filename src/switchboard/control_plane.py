@@ -17,10 +17,12 @@ from msgspec.structs import replace
 
 from switchboard import __version__
 from switchboard.actions.browse import Browse
+from switchboard.actions.cluster import Cluster, News
 from switchboard.actions.directory import Directory
 from switchboard.actions.ends import Ends
 from switchboard.actions.execute import Execute
-from switchboard.actions.executions import Executions, Rules
+from switchboard.actions.executions import Executions
+from switchboard.actions.ledger import Rules
 from switchboard.actions.life import FLUSH_S, TICK_S, Life
 from switchboard.actions.ports import Clock, StoredAgent
 from switchboard.actions.register import Register
@@ -39,11 +41,12 @@ from switchboard.rest.pages import Pages
 from switchboard.rest.server import Server, bind
 from switchboard.security.rules import AllowRules
 from switchboard.security.secrets import NoSecrets
-from switchboard.settings import AUDITED, ServeSettings, audit_file, database_path
+from switchboard.settings import AUDITED, ServeSettings, audit_file, database_path, is_postgres
 from switchboard.store.audit import AuditFile
 from switchboard.store.audit import read as read_audit
+from switchboard.store.postgres import PostgresStore
 from switchboard.store.sqlite import SqliteStore
-from switchboard.telemetry.clock import SystemClock
+from switchboard.telemetry.clock import SharedClock, SystemClock
 from switchboard.telemetry.logs import Log, ToLog, fault, timestamp
 from switchboard.telemetry.metrics import Metrics
 
@@ -61,17 +64,19 @@ class ControlPlane:
     """Every part of one instance, built once."""
 
     def __init__(self, settings: ServeSettings, clock: Clock | None = None) -> None:
-        self.clock = clock or SystemClock()
         self.log = Log(level=settings.log_level)
         logging.getLogger("uvicorn").addHandler(ToLog(self.log))
-        self.store = SqliteStore(database_path(settings.database_url))
+        self.clock, self.store = _store(settings, clock or SystemClock())
+        news = self._news = News() if isinstance(self.store, PostgresStore) else None
         self.directory = Directory(self.store, self.clock, self._read, settings.cache_ttl)
-        self.life = Life(self.directory, self.store, self.clock, self._health_changed)
-        self.directory.listen(self.life.remember)
+        unsaved = news.states_changed.set if news is not None else None
+        self.life = Life(self.directory, self.store, self.clock, self._health_changed, unsaved)
+        self.directory.listen(self._learned)
         self._fetch: Fetch | None = None
         self._webhook_fetch: Fetch | None = None
         rules = AllowRules(settings.allow)
         self.executions = self._executions(settings, rules)
+        self.cluster = self._cluster(news)
         register = Register(self.store, self.directory, self.life, self.clock, followers=self.executions, gate=rules)
         browse = Browse(self.directory)
         metrics = Metrics()
@@ -80,6 +85,21 @@ class ControlPlane:
         nodes = Nodes(register, browse, self.life, self.clock, metrics)
         routes = [*nodes.routes(), *ExecutionRoutes(self.executions, self.clock).routes(), *self.pages.routes()]
         self.app = App(discovery, routes, self.clock, self.log, settings.callers)
+
+    def _cluster(self, news: News | None) -> Cluster | None:
+        """Return what this instance does because there are others, where there can be any."""
+        if news is None or not isinstance(self.store, PostgresStore):
+            return None
+        return Cluster(
+            membership=self.store.membership,
+            feed=self.store.feed,
+            directory=self.directory,
+            life=self.life,
+            executions=self.executions,
+            clock=self.clock,
+            log=self.log,
+            news=news,
+        )
 
     def _executions(self, settings: ServeSettings, allowed: AllowRules) -> Executions:
         ends = Ends()
@@ -108,6 +128,7 @@ class ControlPlane:
                 unknown_s=settings.report_timeout,
                 lost_s=settings.agent_lost_after,
             ),
+            tell=self._news.ended if self._news is not None else None,
         )
 
     def _webhook_client(self) -> "Fetch":
@@ -137,7 +158,10 @@ class ControlPlane:
         """
         await self.store.open()
         await self.directory.catch_up()
-        await self.executions.recover()
+        if self.cluster is None:
+            await self.executions.recover()
+        else:
+            await self.cluster.pulse()  # before anything is accepted: what nobody looks after is taken over
         # What was loaded stays: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
@@ -154,18 +178,23 @@ class ControlPlane:
             await self.life.flush()
         except ServiceUnavailable as error:
             self.log.event("error", "heartbeats not saved", self.clock.now(), error=error.message)
+        if self.cluster is not None:
+            await self.cluster.leave()
         await self.store.close()
         self.log.flush()
 
     async def keep(self) -> None:
         """Notice silence, save heartbeats and write logs, until cancelled."""
-        await asyncio.gather(
+        watching = [
             self._every(_LOG_FLUSH_S, self._write_log),
-            self._every(TICK_S, self._tick),
-            self._every(FLUSH_S, self._flush),
             self._every(_GIVE_BACK_S, self._give_back),
-            self._every(_FORGET_S, self.executions.forget_old),
-        )
+            self._every(_FORGET_S, self._forget),
+        ]
+        if self.cluster is None:
+            watching += [self._every(TICK_S, self._tick), self._every(FLUSH_S, self._flush)]
+        else:
+            watching.append(self.cluster.keep())
+        await asyncio.gather(*watching)
 
     async def _every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -177,6 +206,10 @@ class ControlPlane:
 
     async def _write_log(self) -> None:
         self.log.flush()
+
+    async def _forget(self) -> None:
+        if self.cluster is None or self.cluster.decides:
+            await self.executions.forget_old()
 
     async def _give_back(self) -> None:
         give_back_memory()
@@ -195,6 +228,18 @@ class ControlPlane:
         except ServiceUnavailable as error:
             self.log.event("warning", "heartbeats not saved yet", self.clock.now(), error=error.message)
 
+    def _learned(self, stored: StoredAgent) -> None:
+        """Take in an agent that comes from the store: from the past, or from another instance."""
+        before = self.life.state(stored.id)
+        self.life.remember(stored)
+        if self.cluster is None:
+            return
+        now, agent = self.life.state(stored.id), self.directory.current().agents.get(stored.id)
+        if agent is not None and now is not None and now.health != "inactive":
+            self.executions.agent_came(agent)
+        elif before is not None and before.health != "inactive":
+            self.executions.agent_gone(stored.id)
+
     def _read(self, stored: StoredAgent) -> Agent | None:
         agent = read_stored(stored)
         if agent is None:
@@ -207,6 +252,16 @@ class ControlPlane:
         )
         if state.health == "inactive":
             self.executions.agent_gone(agent_id)
+
+
+def _store(settings: ServeSettings, clock: Clock) -> tuple[Clock, SqliteStore | PostgresStore]:
+    """Return the store, and the clock that goes with it: that of a database that is shared is everybody's."""
+    url = settings.database_url
+    if not is_postgres(url):
+        return clock, SqliteStore(database_path(url))
+    shared = SharedClock(clock)
+    lease_s, statement_s = settings.instance_lease, settings.database_timeout
+    return shared, PostgresStore(url, shared, lease_s=lease_s, statement_s=statement_s)
 
 
 def read_stored(stored: StoredAgent) -> Agent | None:

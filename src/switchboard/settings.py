@@ -29,6 +29,9 @@ _VARIABLES = {
     "execution_timeout": ("SWITCHBOARD_EXECUTION_TIMEOUT",),
     "report_timeout": ("SWITCHBOARD_REPORT_TIMEOUT",),
     "agent_lost_after": ("SWITCHBOARD_AGENT_LOST_AFTER",),
+    "drain_seconds": ("SWITCHBOARD_DRAIN_SECONDS",),
+    "instance_lease": ("SWITCHBOARD_INSTANCE_LEASE",),
+    "database_timeout": ("SWITCHBOARD_DATABASE_TIMEOUT",),
 }
 
 
@@ -62,6 +65,13 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     agent_lost_after: Annotated[float, Meta(ge=0)] = 30.0
     """Seconds an agent may be gone before what it was working on has failed."""
 
+    drain_seconds: Annotated[float, Meta(ge=0, le=600)] = 0.0
+    """Seconds to go on serving after being told to stop, while `/ready` says no: so long others may take to notice."""
+    instance_lease: Annotated[float, Meta(ge=2, le=600)] = 5.0
+    """Seconds an instance may be silent before others on the same database take over what it had to do."""
+    database_timeout: Annotated[float, Meta(gt=0, le=60)] = 5.0
+    """Seconds a statement may take in PostgreSQL."""
+
     @property
     def callers(self) -> dict[str, str]:
         """Every key by the name of its owner."""
@@ -69,7 +79,7 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def __repr__(self) -> str:
         key = "set" if self.callers else "none"
-        return f"ServeSettings({self.host}:{self.port}, {self.database_url}, api_key {key})"
+        return f"ServeSettings({self.host}:{self.port}, {without_password(self.database_url)}, api_key {key})"
 
 
 def system() -> Literal["macos", "linux", "windows"]:
@@ -116,6 +126,19 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_postgres(url: str) -> bool:
+    """Tell whether a database address is one of PostgreSQL."""
+    return url.startswith(("postgresql://", "postgres://"))
+
+
+def without_password(url: str) -> str:
+    """Return a database address as it may be shown."""
+    if not is_postgres(url):
+        return url
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
+
+
 def database_path(url: str) -> str:
     """Return the SQLite file of a database address, by default one in the user's data folder.
 
@@ -126,7 +149,8 @@ def database_path(url: str) -> str:
         return str(data_folder() / "control-plane.db")
     if url.startswith("sqlite:///") and url != "sqlite:///":
         return url.removeprefix("sqlite:///")
-    raise SettingsError(f"{url.partition(':')[0]} databases are not supported by this version. Use sqlite:///FILE.")
+    kind = url.partition(":")[0]
+    raise SettingsError(f"{kind} databases are not supported. Use sqlite:///FILE or postgresql://USER@HOST/NAME.")
 
 
 Half = Literal["gateway", "control-plane"]

@@ -142,6 +142,10 @@ class MemoryExecutions(ExecutionStore):
         self._check()
         return {key: self.rows[key] for key in ids if key in self.rows}
 
+    async def ended(self, ids: Sequence[str]) -> Sequence[str]:
+        """Return what has ended."""
+        return [key for key in ids if key in self.rows and self.rows[key].ended is not None]
+
     async def unfinished(self) -> Sequence[Execution]:
         """Return what has no end."""
         self._check()

@@ -79,6 +79,10 @@ class Directory:
         """Since when the store does not answer, reading or writing; None while it does."""
         return min(self._silent.values(), default=None)
 
+    def is_silent(self, doing: Doing) -> bool:
+        """Tell whether the store did not answer when it was last asked to do that."""
+        return doing in self._silent
+
     def note_silence(self, doing: Doing) -> None:
         """Note that the store did not answer; readers are told until it does the same thing again."""
         self._silent.setdefault(doing, self._clock.now())

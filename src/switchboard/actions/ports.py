@@ -347,6 +347,10 @@ class ExecutionStore(Protocol):
         """Return those of the named executions that are known."""
         ...
 
+    async def ended(self, ids: Sequence[str]) -> Sequence[str]:
+        """Return which of the named executions have ended."""
+        ...
+
     async def unfinished(self) -> Sequence[Execution]:
         """Return every execution without an end, oldest first."""
         ...
@@ -416,6 +420,10 @@ class Membership(Protocol):
 
     async def claim(self, most: int) -> Sequence[Execution]:
         """Take over executions without an end whose instance is gone, oldest first; no two instances get the same."""
+        ...
+
+    async def reclaim(self, ids: Sequence[str]) -> None:
+        """Take back what was taken over while this instance did not show itself, and it is in the middle of."""
         ...
 
     async def tell_ends(self, ids: Sequence[str]) -> None:

@@ -85,6 +85,14 @@ class PostgresMembership(Membership):
 
         return await self._database.write(write)
 
+    async def reclaim(self, ids: Sequence[str]) -> None:
+        """Take back what this instance has sent and waits for; whoever took it over lets go of it when he looks."""
+        statement = (
+            "UPDATE executions SET owner = $1 WHERE id = ANY($2::text[]) AND ended_at IS NULL AND status = 'running'"
+        )
+        wanted = [written(execution_id) for execution_id in ids]
+        await self._database.do(lambda connection: connection.execute(statement, self._instance, wanted))
+
     async def tell_ends(self, ids: Sequence[str]) -> None:
         """Tell the ids, and only those: whoever cares reads the rest."""
         statement = f"SELECT pg_notify('{ENDS_CHANNEL}', id) FROM unnest($1::text[]) AS ended (id)"  # noqa: S608 - ours

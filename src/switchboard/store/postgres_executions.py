@@ -108,6 +108,13 @@ class PostgresExecutions(ExecutionStore):
         rows = await self._database.read(lambda connection: connection.fetch(_BY_ID, wanted))
         return {execution.id: execution for execution in map(execution_of, rows)}
 
+    async def ended(self, ids: Sequence[str]) -> Sequence[str]:
+        """Return which of the named executions have ended."""
+        statement = "SELECT id FROM executions WHERE id = ANY($1::text[]) AND ended_at IS NOT NULL"
+        wanted = [written(execution_id) for execution_id in ids]
+        rows = await self._database.read(lambda connection: connection.fetch(statement, wanted))
+        return [original(row[0]) for row in rows]
+
     async def keyed(self, caller: str, idempotency_key: str) -> Execution | None:
         """Return what a caller's key was used for."""
         values = (written(caller), written(idempotency_key))

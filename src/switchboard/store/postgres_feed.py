@@ -18,7 +18,7 @@ from switchboard.store.postgres_database import CONNECT_S, Connection, Database,
 CHANGES_CHANNEL = "switchboard_changes"
 _ASK_EVERY_S = 5.0
 _SHORTEST_REST_S = 0.1
-_LONGEST_REST_S = 5.0
+_LONGEST_REST_S = 2.0
 
 
 @final

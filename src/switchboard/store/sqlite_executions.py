@@ -92,6 +92,10 @@ class SqliteExecutions(ExecutionStore):
 
         return await self._database.read(read)
 
+    async def ended(self, ids: Sequence[str]) -> Sequence[str]:
+        """Return which of the named executions have ended."""
+        return [key for key, execution in (await self.executions(ids)).items() if execution.ended is not None]
+
     async def keyed(self, caller: str, idempotency_key: str) -> Execution | None:
         """Return what a caller's key was used for."""
         where = "WHERE e.caller = ? AND e.idempotency_key = ?"
