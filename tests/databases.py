@@ -83,6 +83,14 @@ class Postgres:
             self._process.wait(LIMIT_S)
             self._process = None
 
+    def pause(self) -> None:
+        """Let every process of it sleep: connections stay, and nothing answers."""
+        self._signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """Let them go on."""
+        self._signal(signal.SIGCONT)
+
     def url(self, database: str) -> str:
         """Return the address of a database."""
         return f"postgresql://postgres:hush-hush@/{database}?host={self._folder}"
@@ -110,6 +118,13 @@ class Postgres:
         """End it, and leave nothing behind."""
         self.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        parent = self._process.pid
+        children = subprocess.run(["pgrep", "-P", str(parent)], check=False, capture_output=True, text=True)  # noqa: S603, S607
+        for process in (parent, *map(int, children.stdout.split())):
+            os.kill(process, number)
 
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run(  # noqa: S603 - PostgreSQL's own

@@ -23,7 +23,7 @@ class Instances:
 
     def __init__(self, folder: Path, url: str, count: int, **environment: str) -> None:
         self._folder = folder
-        self._url = url
+        self.database_url = url
         self._environment = {**FAST, **environment}
         self.planes = [self.start(number) for number in range(count)]
 
@@ -41,7 +41,7 @@ class Instances:
         """Start one."""
         folder = self._folder / str(number)
         folder.mkdir(exist_ok=True)
-        arguments = ("--port", port, "--database-url", self._url)
+        arguments = ("--port", port, "--database-url", self.database_url)
         every = {**self._environment, **environment}
         return ControlPlane(folder, *arguments, command=command, **every)
 

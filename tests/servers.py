@@ -82,6 +82,10 @@ class ControlPlane:
         """Return what was logged; the server writes in batches, so stop it first."""
         return [json.loads(line) for line in self._log.read_text().splitlines() if line.startswith("{")]
 
+    def log_text(self) -> str:
+        """Return everything that it said."""
+        return self._log.read_text()
+
     def pause(self) -> None:
         """Let it sleep in the middle of whatever it does."""
         self.process.send_signal(signal.SIGSTOP)

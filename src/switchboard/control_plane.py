@@ -297,7 +297,7 @@ def contract(name: str) -> Path:
     return packaged if packaged.exists() else Path(__file__).parents[2] / "contract" / name
 
 
-def serve(settings: ServeSettings) -> int:
+def serve(settings: ServeSettings, clock: Clock | None = None) -> int:
     """Run a control plane until it is told to stop; return the exit code."""
     try:
         listener = bind(settings.host, settings.port)
@@ -310,11 +310,11 @@ def serve(settings: ServeSettings) -> int:
         return 1
     host, port = listener.getsockname()[:2]
     with listener:
-        return _run(_serve(settings, listener, f"http://{'[' + host + ']' if ':' in host else host}:{port}"))
+        return _run(_serve(settings, clock, listener, f"http://{'[' + host + ']' if ':' in host else host}:{port}"))
 
 
-async def _serve(settings: ServeSettings, listener: Any, url: str) -> int:
-    plane = ControlPlane(settings)
+async def _serve(settings: ServeSettings, clock: Clock | None, listener: Any, url: str) -> int:
+    plane = ControlPlane(settings, clock)
     try:
         await plane.start()
     except ServiceUnavailable as error:
@@ -332,11 +332,13 @@ async def _serve(settings: ServeSettings, listener: Any, url: str) -> int:
 
     loop = asyncio.get_running_loop()
 
-    def ending() -> None:
+    def leaving() -> None:
         plane.pages.ready = False
+
+    def ending() -> None:
         loop.call_soon_threadsafe(plane.executions.stop_waiting)
 
-    server = Server(plane.app, begun, ending)
+    server = Server(plane.app, begun, leaving, ending, settings.drain_seconds)
     keeping = asyncio.create_task(plane.keep())
     try:
         await server.serve(sockets=[listener])

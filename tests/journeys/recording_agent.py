@@ -1,13 +1,15 @@
 """An agent that writes down every call it gets, one line each, before it does anything about it.
 
-Run as a program: `recording_agent.py SERVER FILE`. It speaks HTTP as the AgentField SDKs do: skills answer when they
-are done, reasoners answer 202 and report later, and go on trying to report while the control plane is away.
+Run as a program: `recording_agent.py SERVER[,SERVER…] FILE`; of several servers it asks one after the other. It speaks
+HTTP as the AgentField SDKs do: skills answer when they are done, reasoners answer 202 and report later, and go on
+trying to report while the control plane is away.
 """
 
 import asyncio
 import socket
 import sys
 from contextlib import asynccontextmanager, suppress
+from itertools import cycle
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
@@ -35,8 +37,9 @@ _BEAT_S = 0.5
 class Recorder:
     """What the agent does with a call, by the name of the capability."""
 
-    def __init__(self, client: httpx2.AsyncClient, file: Path, url: str) -> None:
+    def __init__(self, client: httpx2.AsyncClient, file: Path, url: str, servers: str) -> None:
         self._client = client
+        self._servers = cycle(servers.split(","))
         self._file = file
         self._url = url
         self._jobs: set[asyncio.Task[None]] = set()
@@ -88,11 +91,11 @@ class Recorder:
             "skills": [{"id": name} for name in SKILLS],
             "communication_config": {"heartbeat_interval": "2s"},
         }
-        (await self._client.post("/api/v1/nodes/register", json=document)).raise_for_status()
+        (await self._client.post(f"{next(self._servers)}/api/v1/nodes/register", json=document)).raise_for_status()
         while True:
             with suppress(httpx2.HTTPError):
                 beat = {"status": "ready", "instance_id": instance_id}
-                await self._client.post(f"/api/v1/nodes/{AGENT}/heartbeat", json=beat)
+                await self._client.post(f"{next(self._servers)}/api/v1/nodes/{AGENT}/heartbeat", json=beat)
             await asyncio.sleep(_BEAT_S)
 
     async def _called(self, request: Request) -> dict[str, str]:
@@ -110,7 +113,8 @@ class Recorder:
         for _ in range(_TRIES):
             with suppress(httpx2.HTTPError):
                 answer = await self._client.post(
-                    f"/api/v1/executions/{execution_id}/status", json={"status": "succeeded", "result": result}
+                    f"{next(self._servers)}/api/v1/executions/{execution_id}/status",
+                    json={"status": "succeeded", "result": result},
                 )
                 if answer.status_code < 400:
                     return
@@ -128,8 +132,8 @@ async def main(server: str, file: Path) -> None:
     """Serve until killed; the first line of output is the address."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=512)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    async with httpx2.AsyncClient(base_url=server, timeout=5, trust_env=False) as client:
-        recorder = Recorder(client, file, url)
+    async with httpx2.AsyncClient(timeout=5, trust_env=False) as client:
+        recorder = Recorder(client, file, url, server)
 
         @asynccontextmanager
         async def life(_: Starlette) -> "AsyncGenerator[None]":

@@ -45,10 +45,11 @@ def test_what_happens_on_one_instance_is_known_on_all(three: Instances) -> None:
     first, second, third = three.planes
     first.register(registration("a", {"think": ["ml"]}))
     until(lambda: ids(second) == ids(third) == ["a"])
-    second.register(registration("a", {"think": ["ml"], "plan": []}), registration("b"))
+    second.register(registration("a", {"think": ["ml"], "plan": []}), registration("b", {"c": []}))
     until(lambda: first.discover(reasoner="plan")["total_reasoners"] == 1)
     third.client.post("/api/v1/nodes/a/shutdown", json={"reason": "done"})
     until(lambda: health_of(first, "a") == health_of(second, "a") == "inactive")
+    until(lambda: ids(first) == ids(third) == ["a", "b"])
     third.client.delete("/api/v1/nodes/b")
     until(lambda: ids(first) == ids(second) == ["a"])
 

@@ -81,7 +81,19 @@ class _Connection(HttpToolsProtocol):
 class Server(uvicorn.Server):
     """Serves one application on one socket until it is told to stop; then finishes what it has begun."""
 
-    def __init__(self, application: Application, begun: Callable[[], None], ending: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        application: Application,
+        begun: Callable[[], None],
+        leaving: Callable[[], None],
+        ending: Callable[[], None],
+        drain_s: float = 0.0,
+    ) -> None:
+        """Prepare to serve.
+
+        `leaving` is called when no new requests should come, `ending` when none are taken any more; `drain_s` lies in
+        between, and is for whoever sends requests here to notice.
+        """
         config = uvicorn.Config(
             application,
             http="httptools",
@@ -94,13 +106,18 @@ class Server(uvicorn.Server):
         )
         super().__init__(config)
         self._begun = begun
+        self._leaving = leaving
         self._ending = ending
+        self._drain_s = drain_s
+        self._is_draining = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._listener: socket.socket | None = None
         self._joining: set[asyncio.Task[Any]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept."""
         await self.lifespan.startup()
+        self._loop = asyncio.get_running_loop()
         self._listener = (sockets or [])[0]
         self._listener.setblocking(False)
         self.servers = []
@@ -128,9 +145,20 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Say that no new requests should come, before the door closes."""
+        """Say that no new requests should come, and go on for a while; who is told twice, or by hand, stops now."""
+        self._leaving()
+        if sig == signal.SIGTERM and self._drain_s > 0 and not self._is_draining and self._loop is not None:
+            self._is_draining = True
+            self._loop.call_soon_threadsafe(self._drain, sig, frame)
+            return
         self._ending()
         super().handle_exit(sig, frame)
+
+    def _drain(self, sig: int, frame: FrameType | None) -> None:
+        """Ask everybody to connect elsewhere for the next request, and end after a while."""
+        self.config.encoded_headers = [*self.config.encoded_headers, (b"connection", b"close")]
+        self.server_state.default_headers = [*self.server_state.default_headers, (b"connection", b"close")]
+        asyncio.get_running_loop().call_later(self._drain_s, self.handle_exit, sig, frame)
 
     def _listen(self) -> None:
         if self._listener is not None and self._listener.fileno() >= 0 and not self.should_exit:

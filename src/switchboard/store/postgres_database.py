@@ -26,8 +26,8 @@ Row = Sequence[Any]
 
 CONNECT_S = 3.0
 STATEMENT_S = 5.0
-COMMAND_S = 8.0
-"""Longer than the database's own limit: reached only when nothing comes back at all."""
+_GRACE_S = 2.0
+"""How much longer than the database's own limit to wait: reached only when nothing comes back at all."""
 MIGRATE_S = 120.0
 _MOST_CONNECTIONS = 10
 _SHORTEST_REST_S = 0.1
@@ -139,7 +139,7 @@ class Database:
         try:
             connection = await self.connect()
             try:
-                await connection.execute("SET statement_timeout = 0", timeout=COMMAND_S)
+                await connection.execute("SET statement_timeout = 0")
                 await _migrate(connection)
                 await self.tune(connection)
             finally:
@@ -220,12 +220,12 @@ class Database:
     def _arguments(self) -> dict[str, Any]:
         return {
             "timeout": CONNECT_S,
-            "command_timeout": COMMAND_S,
+            "command_timeout": self._statement_s + _GRACE_S,
             "server_settings": {
                 "application_name": "switchboard",
                 "search_path": "switchboard",
                 "statement_timeout": str(int(self._statement_s * 1000)),
-                "idle_in_transaction_session_timeout": str(int(COMMAND_S * 1000)),
+                "idle_in_transaction_session_timeout": str(int((self._statement_s + _GRACE_S) * 1000)),
             },
         }
 
