@@ -55,7 +55,7 @@ def main(file: str) -> None:
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         port = listener.getsockname()[1]
-        server = Server(floor, lambda: print(port, flush=True), lambda: None)
+        server = Server(floor, lambda: print(port, flush=True), lambda: None, lambda: None)
         runner.run(server.serve(sockets=[listener]))
 
 
