@@ -5,8 +5,8 @@ from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
-from tests.leaks import WATCH
 from tests.databases import Postgres, running
+from tests.leaks import WATCH
 
 # A property that fails must fail again for the next person: no deadline on noisy machines, no luck in CI.
 settings.register_profile("local", deadline=None)
