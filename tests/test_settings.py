@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from switchboard.settings import ServeSettings, SettingsError, serve_settings
+from switchboard.settings import ServeSettings, SettingsError, database_path, is_postgres, serve_settings
 
 
 def settings_of(folder: Path, text: str, **environment: str) -> ServeSettings:
@@ -67,3 +67,31 @@ def test_a_rule_for_somebody_without_a_key_is_refused(tmp_path: Path, text: str,
 def test_keys_and_rules_that_fit_are_taken(tmp_path: Path, text: str, callers: dict[str, str]) -> None:
     """Names of keys, the key without a name, and everybody."""
     assert settings_of(tmp_path, text).callers == callers
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        (
+            "postgresql://ann:hush@db.internal:5432/plane?sslmode=require&password=hush",
+            "postgresql://db.internal:5432/plane",
+        ),
+        ("postgres://ann:hu@sh@db/plane", "postgres://db/plane"),
+        ("sqlite:////var/lib/plane.db", "sqlite:////var/lib/plane.db"),
+    ],
+)
+def test_a_database_address_is_shown_without_its_password(url: str, shown: str) -> None:
+    """Wherever settings are shown."""
+    settings = serve_settings({"database_url": url}, {})
+
+    assert shown in repr(settings)
+    assert "hush" not in repr(settings)
+    assert is_postgres(url) == url.startswith("postgres")
+
+
+def test_another_kind_of_database_is_refused_with_what_there_is() -> None:
+    """By its kind, never with its address, which may have a password in it."""
+    with pytest.raises(SettingsError, match=r"mysql databases are not supported\. Use sqlite") as caught:
+        database_path("mysql://ann:hush@db/plane")
+
+    assert "hush" not in str(caught.value)

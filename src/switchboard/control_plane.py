@@ -77,7 +77,15 @@ class ControlPlane:
         rules = AllowRules(settings.allow)
         self.executions = self._executions(settings, rules)
         self.cluster = self._cluster(news)
-        register = Register(self.store, self.directory, self.life, self.clock, followers=self.executions, gate=rules)
+        register = Register(
+            self.store,
+            self.directory,
+            self.life,
+            self.clock,
+            followers=self.executions,
+            gate=rules,
+            shared=self.cluster is not None,
+        )
         browse = Browse(self.directory)
         metrics = Metrics()
         discovery = Discovery(browse, self.clock, metrics, self.log, instance=os.urandom(4).hex())

@@ -256,3 +256,23 @@ def test_a_stored_agent_is_read_without_the_text_it_sent() -> None:
     assert found is not None
     assert found.raw == b""
     assert msgspec.json.decode(agents.write(found))["reasoners"][0]["id"] == "r"
+
+
+def test_a_store_that_lost_its_newest_changes_is_believed() -> None:
+    """A backup, or a standby that was behind: what came after is shown no longer, and what comes next is seen."""
+
+    async def story() -> None:
+        plane = Plane(MemoryStore())
+        for name in ("a", "b", "c"):
+            await plane.add(name)
+        await plane.directory.catch_up()
+        del plane.store.agents["c"]
+        plane.store.revision = 2
+        await plane.directory.catch_up()
+        assert await plane.names() == ["a:r", "b:r"]
+        other = Plane(plane.store)
+        await other.add("d")
+        await plane.directory.catch_up()
+        assert await plane.names() == ["a:r", "b:r", "d:r"]
+
+    asyncio.run(story())

@@ -120,6 +120,21 @@ def test_a_rolling_restart_of_all_instances_under_load_fails_no_request(three: I
     assert codes.keys() == {"GET 200", "async 202", "sync 200", "register 201"}
 
 
+def test_an_instance_that_is_told_to_stop_says_so_and_goes_on_for_a_while(three: Instances) -> None:
+    """`/ready` says no at once, every answer asks to connect elsewhere, and nothing is refused until the end."""
+    plane = three[2]
+    assert plane.client.get("/ready").status_code == 200
+    plane.process.terminate()
+
+    until(lambda: plane.client.get("/ready").status_code == 503)
+    answer = plane.raw()
+    assert (answer.status_code, answer.headers["connection"]) == (200, "close")
+    plane.register(registration("late", {"think": []}))
+    until(lambda: "late" in ids(three[0]))
+    assert plane.process.wait(20) == 0
+    plane.kill()
+
+
 class Balancer:
     """Sends requests to instances that say that they are ready, as a proxy does; it never tries twice."""
 

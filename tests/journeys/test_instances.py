@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,17 @@ def test_what_happens_on_one_instance_is_known_on_all(three: Instances) -> None:
     late = three.start(3)
     assert (ids(late), health_of(late, "a")) == (["a"], "inactive")
     late.kill()
+
+
+def test_instances_that_start_at_once_on_a_new_database_all_work(tmp_path: Path, postgres: Postgres) -> None:
+    """One of them makes the tables; the others wait for that."""
+    url = postgres.new()
+    with running(tmp_path, url, 0) as found, ThreadPoolExecutor(4) as together:
+        found.planes = list(together.map(found.start, range(4)))
+        found[3].register(registration("a", {"think": []}))
+        until(lambda: all(ids(plane) == ["a"] for plane in found.planes))
+
+    assert postgres.execute("SELECT count(*) FROM switchboard.migrations", url) == [(1,)]
 
 
 def test_one_instance_decides_who_is_silent_and_all_of_them_listen(three: Instances) -> None:

@@ -278,17 +278,34 @@ def test_a_database_that_is_locked_is_given_up_on_after_the_time_limit(postgres:
     asyncio.run(story())
 
 
+def test_a_database_that_lost_its_newest_changes_says_so(postgres: Postgres) -> None:
+    """A standby that was behind, or a backup: the revision is before the one that was asked for."""
+    url = postgres.new()
+
+    async def story() -> None:
+        async with Instances(url, 1) as (store,):
+            for name in ("a", "b", "c"):
+                await store.save(stored(name))
+            postgres.execute("DELETE FROM switchboard.agents WHERE id = 'c'", url)
+            postgres.execute("UPDATE switchboard.revision SET value = 2", url)
+            assert await store.changes(3) == (2, [])
+            assert [agent.id for agent in (await store.changes(0))[1]] == ["a", "b"]
+
+    asyncio.run(story())
+
+
 def test_nothing_says_the_password(postgres: Postgres) -> None:
     """Not what it is called, not what it says when nobody answers."""
-    store = PostgresStore("postgresql://me:hush-hush@127.0.0.1:1/none", SharedClock())
+    addresses = ("me:hush-hush@127.0.0.1:1/none", "me:hush-hush/x@127.0.0.1:1/none", "me:hush-hush@127.0.0.1:x/none")
+    stores = [PostgresStore(f"postgresql://{address}", SharedClock()) for address in addresses]
 
-    async def refused() -> str:
+    async def refused(store: PostgresStore) -> str:
         with pytest.raises(ServiceUnavailable) as caught:
             await store.open()
-        return f"{caught.value} {caught.value.__cause__!r} {store.database!r}"
+        return f"{caught.value} {store.database!r}"
 
     del postgres
-    assert "hush-hush" not in asyncio.run(refused())
+    assert "hush" not in "".join(asyncio.run(refused(store)) for store in stores)
 
 
 def test_sqlite_does_not_pay_for_postgres() -> None:

@@ -65,13 +65,17 @@ class Directory:
         """Tell somebody about every agent that comes from the store."""
         self._listener = listener
 
+    async def look_again(self) -> None:
+        """Ask the store for news now, together with everybody who does; silence is noted, and not an error."""
+        if self._refresh is None:
+            self._refresh = create_task(self._catch_up_or_note())
+        await self._wait_a_little(self._refresh)
+
     async def view(self) -> View:
         """Return the snapshot for a reader, asking the store first if it has not been heard of for too long."""
         hit = self._clock.passed() < self._fresh_until
         if not hit:
-            if self._refresh is None:
-                self._refresh = create_task(self._catch_up_or_note())
-            await self._wait_a_little(self._refresh)
+            await self.look_again()
         return View(self._snapshot, hit, self.stale_since)
 
     @property
@@ -106,6 +110,10 @@ class Directory:
             ServiceUnavailable: the store does not answer.
         """
         revision, changes = await self._store.changes(self._revision)
+        if revision < self._revision:
+            # A backup, or a standby that was behind: what this instance knows is from a past that did not happen.
+            self._revisions, self._revision = {}, 0
+            revision, changes = await self._store.changes(0)
         news = [stored for stored in changes if stored.revision > self._revisions.get(stored.id, 0)]
         if self._revisions:
             for stored in news:

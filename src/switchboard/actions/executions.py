@@ -33,6 +33,7 @@ from switchboard.catalog.errors import (
     NotFound,
     ServiceUnavailable,
     UnknownApp,
+    UnknownTool,
 )
 from switchboard.catalog.executions import Ended, Execution, Webhook
 from switchboard.catalog.model import Agent, Caller, Capability, Kind
@@ -335,7 +336,7 @@ class Executions(Followers):
 
     async def _admitted(self, wanted: Wanted, *, stored: bool) -> Live:
         """Return a new execution that may be run: it exists, its input fits, its caller may, and it has room."""
-        agent, capability = self._find(wanted)
+        agent, capability = await self._found(wanted)
         execution = self._new(wanted, agent, capability)
         await self._execute.admit(self._dispatch.call(execution, agent, capability, wanted.input))
         live = Live(execution, stored=stored, nested=await self._dispatch.is_nested(execution))
@@ -386,6 +387,16 @@ class Executions(Followers):
             return ServiceUnavailable("This control plane stops. Nothing was sent; send it again in a moment.", **ids)
         message = f"This control plane stops. {execution.target} goes on; ask for {execution.id} later."
         return ServiceUnavailable(message, **ids)
+
+    async def _found(self, wanted: Wanted) -> tuple[Agent, Capability]:
+        """Return what is wanted; what is not known here may have been registered with another instance a moment ago."""
+        try:
+            return self._find(wanted)
+        except (UnknownApp, UnknownTool):
+            if not self._ledger.is_shared:
+                raise
+        await self._directory.look_again()
+        return self._find(wanted)
 
     def _find(self, wanted: Wanted) -> tuple[Agent, Capability]:
         owner, capability = self._directory.current().find(wanted.target)

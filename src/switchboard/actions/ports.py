@@ -383,7 +383,10 @@ class AgentStore(Protocol):
         ...
 
     async def changes(self, since: int) -> tuple[int, Sequence[StoredAgent]]:
-        """Return the newest revision and every agent that changed after `since`, removed ones included."""
+        """Return the newest revision and every agent that changed after `since`, removed ones included.
+
+        A revision before `since` says that the store has lost what came after it, and that nothing known of it counts.
+        """
         ...
 
     async def save_life(self, states: Mapping[str, State], seen: Mapping[str, float]) -> int:

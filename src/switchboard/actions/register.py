@@ -42,7 +42,10 @@ class Register:
         *,
         followers: Followers | None = None,
         gate: Gate | None = None,
+        shared: bool = False,
     ) -> None:
+        """Build it; `shared` says that agents may have registered with another instance a moment ago."""
+        self._shared = shared
         self._followers = followers
         self._gate = gate
         self._store = store
@@ -82,6 +85,7 @@ class Register:
             ConsentRequired: the operator's rules keep it from this caller.
             ServiceUnavailable: it could not be forgotten, so it is still in.
         """
+        await self.look_for(agent_id)
         if agent_id not in self._directory.current().agents:
             raise _unknown(agent_id)
         if self._gate is not None and not self._gate.is_open(caller, agent_id):
@@ -91,6 +95,11 @@ class Register:
             self._life.forget(agent_id)
             if self._followers is not None:
                 self._followers.agent_gone(agent_id)
+
+    async def look_for(self, agent_id: str) -> None:
+        """Look for somebody nobody knows here: its registration may have reached another instance a moment ago."""
+        if self._shared and agent_id not in self._directory.current().agents:
+            await self._directory.look_again()
 
     def beat(self, agent_id: str, word: Said, rhythm: Rhythm | None = None) -> State:
         """Take a sign of life in.
@@ -109,6 +118,7 @@ class Register:
         Raises:
             NotFound: there is no such agent.
         """
+        await self.look_for(agent_id)
         state = self._life.goodbye(agent_id, reason)
         if state is None:
             raise _unknown(agent_id)

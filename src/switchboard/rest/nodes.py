@@ -83,6 +83,7 @@ class Nodes:
         """Take a heartbeat in; its own time is not trusted, its body may be missing."""
         fields = await read_fields(request)
         said = fields.get("status")
+        await self._register.look_for(_id(request))
         self._register.beat(_id(request), (health.said(said) if isinstance(said, str) else None) or "ready")
         self._metrics.heartbeats.inc()
         now = time_text(self._clock.now())
@@ -95,6 +96,7 @@ class Nodes:
         word = health.said(phase) if isinstance(phase, str) else None
         if word is None:
             raise InvalidRequest(f"unsupported phase: {phase}", allowed=["starting", "ready", "degraded", "offline"])
+        await self._register.look_for(_id(request))
         state = self._register.beat(_id(request), word, health.leasing())
         self._metrics.heartbeats.inc()
         return json_response(self._lease(0.0 if state.ended else GRANTED_LEASE_S))
@@ -142,6 +144,7 @@ class Nodes:
         return json_response({"success": True, "message": "Node removed", "node_id": agent_id})
 
     async def _agent(self, agent_id: str) -> Agent:
+        await self._register.look_for(agent_id)
         view = await self._browse.view()
         agent = view.snapshot.agents.get(agent_id)
         if agent is None:

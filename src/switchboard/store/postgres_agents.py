@@ -15,6 +15,7 @@ from switchboard.store.postgres_database import Connection, Database, Row, origi
 
 _LEVEL = 3
 _LARGEST = 64 * 1024 * 1024
+_LOAD_S = 120.0
 _KEEP_REMOVED_S = 7 * 24 * 3600.0
 _NEXT = "WITH next AS (UPDATE revision SET value = value + 1 RETURNING value)"
 _SAVE = f"""{_NEXT}, saved AS (
@@ -79,10 +80,22 @@ class PostgresAgents(AgentStore):
 
     async def changes(self, since: int) -> tuple[int, Sequence[StoredAgent]]:
         """Return what changed after a revision."""
-        rows = await self._database.read(lambda connection: connection.fetch(_CHANGES, since))
+
+        async def look(connection: Connection) -> tuple[int, Sequence[Row]]:
+            newest: int = await connection.fetchval("SELECT value FROM revision")
+            if newest <= since:
+                return newest, []
+            # Everything may take longer than any other statement may; it is asked for once, at the start.
+            limit_s = _LOAD_S if since == 0 else None
+            async with connection.transaction():
+                if limit_s is not None:
+                    await connection.execute(f"SET LOCAL statement_timeout = {int(limit_s * 1000)}")
+                return newest, await connection.fetch(_CHANGES, since, timeout=limit_s)
+
+        newest, rows = await self._database.read(look)
         unpack = zstandard.ZstdDecompressor()
         changed = [_stored(row, unpack) for row in rows]
-        return (changed[-1].revision if changed else since), changed
+        return (max(newest, changed[-1].revision) if changed else newest), changed
 
     async def save_life(self, states: Mapping[str, State], seen: Mapping[str, float]) -> int:
         """Remember changed states and last signs of life in one transaction."""

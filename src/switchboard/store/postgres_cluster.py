@@ -17,7 +17,7 @@ from switchboard.store.postgres_executions import SELECT, execution_of
 
 LEASE_S = 5.0
 ENDS_CHANNEL = "switchboard_executions"
-_OVERLAP_S = 10.0
+_OVERLAP_S = 2.0
 """Beats are read once more for so long after they were noted: a transaction may commit late."""
 _FORGET_INSTANCES_S = 24 * 3600.0
 _PULSE = """INSERT INTO instances AS i (id, started_at, steady_since, until)

@@ -43,7 +43,7 @@ class Connection(Protocol):
         """Run a statement, or a script without values."""
         ...
 
-    async def fetch(self, query: str, *values: Any) -> Sequence[Row]:
+    async def fetch(self, query: str, *values: Any, timeout: float | None = None) -> Sequence[Row]:  # noqa: ASYNC109
         """Return every row."""
         ...
 
@@ -147,7 +147,7 @@ class Database:
             self._pool = await self._asyncpg.create_pool(
                 self._url, min_size=1, max_size=_MOST_CONNECTIONS, reset=_as_it_is, **self._arguments
             )
-        except self._foreign as error:
+        except (*self._foreign, ValueError) as error:  # the address itself may be wrong
             raise _silent(error) from error
 
     async def close(self) -> None:
