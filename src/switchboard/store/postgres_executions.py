@@ -32,6 +32,8 @@ _INSERT = """WITH made AS (
   INSERT INTO execution_ends (number, error, reason, http_status, error_details, result)
   SELECT number, $19, $20, $21, $22, $23 FROM made WHERE $9::float8 IS NOT NULL
 ) SELECT number FROM made"""
+# The same without waiting for the disk, said inside the one statement that it is about.
+_INSERT_RELAXED = f"{_INSERT} WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL"
 _HAND = (
     "UPDATE executions SET status = 'running', handed_at = $2, instance_id = $3"
     " WHERE id = $1 AND status = 'queued' AND owner = $4 RETURNING number"
@@ -56,18 +58,16 @@ class PostgresExecutions(ExecutionStore):
         """Remember a new execution; one whose key or id is known is returned as it is."""
         values = _values(execution, self._owner)
         # One that is on its way already is nobody's promise: its caller waits, and would learn of a crash at once.
-        relaxed = execution.status == "running"
+        insert = _INSERT_RELAXED if execution.status == "running" else _INSERT
 
         async def write(connection: Connection) -> Execution:
-            if relaxed:
-                await connection.execute("SET LOCAL synchronous_commit = off")
-            while await connection.fetchval(_INSERT, *values) is None:
+            while await connection.fetchval(insert, *values) is None:
                 known = await _known(connection, execution)
                 if known is not None:
                     return known
             return execution
 
-        return await (self._database.write(write) if relaxed else self._database.do(write))
+        return await self._database.do(write)
 
     async def hand(self, execution_id: str, at: float, instance_id: str) -> bool:
         """Move it from queued to running, once, and only if it is still ours."""
