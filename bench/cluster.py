@@ -42,8 +42,11 @@ from switchboard.store.postgres_agents import compressed, encoded
 from switchboard.store.sqlite import SqliteStore
 from switchboard.telemetry.clock import SharedClock
 
-TARGETS = {"fresh": 250.0, "throughput": 0.85, "flat": 2.0, "registration": 3.0}
-"""Milliseconds; of one instance on SQLite; times a thousandth of the agents, for a query and for a registration."""
+TARGETS = {"fresh": 250.0, "throughput": 0.85, "flat": 2.0, "registration": 5.0}
+"""Milliseconds; of one instance on SQLite; times a query with a hundredth of the agents; milliseconds for the snapshot.
+
+A registration waits for the disk, too, which differs from run to run; what grows is its part in the snapshot.
+"""
 _REGISTRATIONS = 150
 _QUERIES = 2000
 _LIMIT_S = 30.0
@@ -190,9 +193,9 @@ def _growth(folder: Path, server: Postgres) -> list[Figure]:
             Figure(f"cluster: {store}, 1,000 agents: memory", small["memory"], "MB"),
             Figure(f"{name}: one registration", large["registration"] * 1e3, "ms"),
             Figure(
-                f"{name}: one registration, against 1,000",
-                large["registration"] / small["registration"],
-                "x",
+                f"{name}: one registration, more than with 1,000",
+                (large["registration"] - small["registration"]) * 1e3,
+                "ms",
                 target=TARGETS["registration"],
             ),
             Figure(f"{name}: one query (q6)", large["query"] * 1e3, "ms"),
