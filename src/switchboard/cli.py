@@ -103,6 +103,7 @@ Key = Annotated[
     str | None,
     typer.Option("--api-key", envvar="AGENTFIELD_API_KEY", help="API key of the control plane.", show_envvar=True),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 _LOCAL = "http://localhost:8080"
 
 
@@ -262,11 +263,108 @@ def audit(
     typer.echo(lines.decode() if json else terminal.audit_table(lines), nl=not json)
 
 
+@app.command(
+    epilog="Examples:\n\n  switchboard install --list\n\n  switchboard install cursor --dry-run\n\n"
+    "  switchboard install claude-desktop --arg=--dev --env AAI_HOME=/path/to/apps\n\n"
+    "  switchboard install vscode --project\n\n  switchboard install codex --uninstall"
+)
+def install(  # noqa: PLR0913 - one per wish
+    client: Annotated[
+        str,
+        typer.Argument(
+            help="claude-desktop, claude-code, cursor, vscode, windsurf, codex, gemini or zed.", show_default=False
+        ),
+    ] = "",
+    *,
+    name: Annotated[str, typer.Option(help="What the client calls it.")] = "aai-gateway",
+    arg: Annotated[
+        list[str] | None, typer.Option(help="An option for aai-gateway, as --arg=--dev; may be repeated.")
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[=VALUE]",
+            help="A variable for aai-gateway; a name alone takes its value from here. May be repeated.",
+        ),
+    ] = None,
+    uninstall: Annotated[bool, typer.Option("--uninstall", help="Take it out again.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
+    project: Annotated[
+        bool, typer.Option("--project", help="Into the file of the project in this folder, not into your own.")
+    ] = False,
+    config: Annotated[
+        Path | None, typer.Option(help="Into this file, wherever it is.", metavar="FILE", show_default=False)
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Even if the client is not found, or the name starts something else.")
+    ] = False,
+    known: Annotated[bool, typer.Option("--list", help="Show the clients that are known, and their files.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Put the gateway into the configuration of an agent client; everything else in that file stays.
+
+    A copy of the file is put beside it first. Values that may be secret are never shown.
+
+    Exit code 0: it is so. 1: it is not, and nothing was changed. 2: the command was not understood, or the file cannot
+    be read.
+    """
+    from time import time  # noqa: PLC0415 - other commands need none of this
+
+    from switchboard import settings  # noqa: PLC0415
+    from switchboard.clients import install as installing  # noqa: PLC0415
+    from switchboard.clients import requests  # noqa: PLC0415
+    from switchboard.clients.known import Machine  # noqa: PLC0415
+    from switchboard.clients.refusals import Refusal  # noqa: PLC0415
+
+    here = gateway.surroundings()
+    machine = Machine(system=settings.system(), home=str(here.home), environment=os.environ)
+    if known:
+        rows = requests.rows(machine)
+        typer.echo(terminal.rows_json("clients", rows) if json else terminal.clients_table(rows))
+        return
+    if not client:
+        _refuse("name a client; `switchboard install --list` shows them")
+    try:
+        request = requests.Request(
+            client=client,
+            name=name,
+            args=arg or (),
+            env=env or (),
+            uninstall=uninstall,
+            dry_run=dry_run,
+            project=project,
+            config=config,
+            force=force,
+        )
+        wish = requests.wish(request, machine, here.working)
+        done = installing.carry_out(wish, time())
+    except Refusal as refusal:
+        typer.echo(f"switchboard: {terminal.one_line(str(refusal))}", err=True)
+        raise typer.Exit(refusal.code) from None
+    row = requests.told(done, wish)
+    typer.echo(terminal.row_json(row) if json else terminal.install_text(row, wish.client.title, wish.client.note))
+
+
+@app.command(epilog="Examples:\n\n  switchboard doctor\n\n  switchboard doctor --json")
+def doctor(*, json: AsJson = False) -> None:
+    """Look for what keeps the gateway from working on this machine, and say what to do about it.
+
+    Exit code 0: all is well, or there are warnings only. 1: there are problems.
+    """
+    from switchboard.doctor import examination  # noqa: PLC0415 - other commands need none of it
+
+    def waiting(names: list[str]) -> None:
+        typer.echo(f"Still looking: {', '.join(names)} ...", err=True)
+
+    findings = [terminal.fields(finding) for finding in examination.examine(waiting)]
+    typer.echo(terminal.examination_json(findings) if json else terminal.examination_text(findings))
+    raise typer.Exit(1 if any(finding["state"] == "problem" for finding in findings) else 0)
+
+
 consent = typer.Typer(
     help="What agents may do with your apps: see it, allow it beforehand, take it back.", no_args_is_help=True
 )
 app.add_typer(consent, name="consent")
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
 @consent.command("list", epilog="Examples:\n\n  switchboard consent list\n\n  switchboard consent list --json")

@@ -5,6 +5,7 @@ keys are added, never renamed or removed.
 """
 
 import io
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ import msgspec
 from switchboard.catalog.findings import Finding, Problem
 from switchboard.catalog.text import clean
 
+_STATE = len("problem")
 _WIDE = 1000
 """Columns where there is no terminal that has a width; what is wider is folded."""
 
@@ -157,6 +159,75 @@ def accounts_table(accounts: Sequence[dict[str, Any]]) -> str:
     return f"{table}\n{counted}" if table else counted
 
 
+def clients_table(clients: Sequence[dict[str, Any]]) -> str:
+    """Return the known agent clients as a table, and below it files that cannot be read."""
+    rows = [
+        (
+            row["id"],
+            row["title"],
+            "yes" if row["installed"] else "no",
+            clean(", ".join(entry["name"] for entry in row["entries"]), 60) or ("unknown" if row["problem"] else "no"),
+            clean(row["file"], 1000),
+        )
+        for row in clients
+    ]
+    table = _table(("CLIENT", "NAME", "FOUND", "GATEWAY", "FILE"), rows)
+    broken = [f"{clean(row['file'])}: {clean(row['problem'])}" for row in clients if row["problem"]]
+    return "\n".join([table, "Cannot be read:", *broken]) if broken else table.rstrip("\n")
+
+
+def install_text(done: dict[str, Any], title: str, note: str) -> str:
+    """Return what was done to the configuration of a client, for people."""
+    file, warning = clean(done["file"], 1000), [f"Warning: {clean(done['warning'], 1000)}"] if done["warning"] else []
+    match done["action"]:
+        case "unchanged":
+            said = [f"{title} has it already: {file}"]
+        case "absent":
+            said = [f"{title} does not have it: {file}"]
+        case _ if done["dry_run"]:
+            said = [done["diff"].rstrip("\n"), "Nothing was changed: this is what would be."]
+        case _:
+            verb = {"added": "Added to", "updated": "Updated in", "removed": "Removed from"}[done["action"]]
+            copy = [f"The file as it was: {clean(done['backup'], 1000)}"] if done["backup"] else []
+            said = [f"{verb} {title}: {file}", *copy, *([note] if done["action"] != "removed" else [])]
+    return "\n".join([*said, *warning])
+
+
+def fields(row: msgspec.Struct) -> dict[str, Any]:
+    """Return what a row holds, by name."""
+    return msgspec.structs.asdict(row)
+
+
+def examination_text(findings: Sequence[dict[str, Any]]) -> str:
+    """Return what was found on this machine, a line each, with what to do below it."""
+    width = max(len(row["check"]) for row in findings)
+    lines: list[str] = []
+    for row in findings:
+        lines.append(f"{_coloured(row['state'])}  {row['check']:{width}}  {clean(row['message'], 1000)}")
+        if row["remedy"]:
+            lines.append(f"{'':{_STATE + width + 4}}{clean(row['remedy'], 1000)}")
+    counts = [sum(row["state"] == state for row in findings) for state in ("ok", "warning", "problem")]
+    summary = f"{counts[0]} fine, {_count(counts[1], 'warning')}, {_count(counts[2], 'problem')}"
+    return "\n".join([*lines, "", summary])
+
+
+def examination_json(findings: Sequence[dict[str, Any]]) -> str:
+    """Return the same for scripts."""
+    well = not any(row["state"] == "problem" for row in findings)
+    return row_json({"ok": well, "findings": list(findings)})
+
+
+def _coloured(state: str) -> str:
+    colour = {"ok": 32, "warning": 33, "problem": 31}[state]
+    shown = f"{state:{_STATE}}"
+    return f"\x1b[{colour}m{shown}\x1b[0m" if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else shown
+
+
+def one_line(text: str) -> str:
+    """Return a message as one line that a terminal can be given."""
+    return clean(text, 2000)
+
+
 class Person:
     """The person at this terminal."""
 
@@ -197,6 +268,11 @@ class Person:
 def rows_json(key: str, rows: Sequence[dict[str, Any]]) -> str:
     """Return rows for scripts, under one key."""
     return msgspec.json.format(msgspec.json.encode({key: rows}), indent=2).decode()
+
+
+def row_json(row: dict[str, Any]) -> str:
+    """Return one row for scripts."""
+    return msgspec.json.format(msgspec.json.encode(row), indent=2).decode()
 
 
 def problem_lines(finding: Finding) -> list[str]:

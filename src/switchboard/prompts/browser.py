@@ -69,6 +69,11 @@ async def open_page(address: str, system: System, environment: Mapping[str, str]
     return await to_thread(_open, _checked(address), system, environment)
 
 
+def program(system: System, environment: Mapping[str, str]) -> str | None:
+    """Return the program that opens addresses here; None where none does."""
+    return next((command[0] for command in _commands(system, environment)), None)
+
+
 @final
 class PrivateDoor:
     """Opens addresses that nobody else may know; one file each, until `forget` or `close`."""

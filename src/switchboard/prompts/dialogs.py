@@ -87,8 +87,15 @@ class Dialogs(Prompt):
         await gather(*open_now, return_exceptions=True)
         await gather(*self._ending, return_exceptions=True)
 
+    def program(self) -> str | None:
+        """Return the program that shows forms here; None where this machine, or this session, cannot show one."""
+        return next((program for program, _ in self._ways()), None)
+
     def _talks(self, form: Form) -> list[Talk]:
-        """Return the ways to show a form here, best first."""
+        return [talk(program, form) for program, talk in self._ways()]
+
+    def _ways(self) -> list[tuple[str, Callable[[str, Form], Talk]]]:
+        """Return the programs that can show a form here, and how to talk to each, best first."""
         match self._system:
             case "linux":
                 seen = self._ours.get("DISPLAY") or self._ours.get("WAYLAND_DISPLAY")
@@ -100,7 +107,7 @@ class Dialogs(Prompt):
             case _:
                 assert_never(self._system)
         found = ((self._program(name), talk) for name, talk in ways)
-        return [talk(program, form) for program, talk in found if program]
+        return [(program, talk) for program, talk in found if program]
 
     def _remote(self) -> bool:
         """A window would open on the machine's own screen, where nobody may sit; X forwards it to the person."""

@@ -1,0 +1,1 @@
+"""What may be wrong with this installation and this machine, and what to do about it."""

@@ -1,0 +1,99 @@
+"""Who is to answer over the network: the control plane and the registries that the user has named."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from switchboard.catalog.errors import ServiceUnavailable, SwitchboardError
+from switchboard.doctor.checks import Finding
+
+if TYPE_CHECKING:
+    from switchboard.net.fetch import Fetch
+
+_ASK_S = 4.0
+_GOOD = 200
+_KEY_REFUSED = (401, 403)
+_SHAPES = ("/api/v1/apps", "/v1/apps")
+SERVER, KEY, REGISTRIES = "AGENTFIELD_SERVER", "AGENTFIELD_API_KEY", "AAI_REGISTRY_URL"
+
+
+def control_plane(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Ask the control plane for nothing, with the key."""
+    from switchboard.net.client import request  # noqa: PLC0415 - 120 ms where one is named
+
+    url = environment.get(SERVER, "")
+    if not url:
+        yield Finding("control-plane", "ok", f"none is named ({SERVER})")
+        return
+    shown, path = _shown(url), "/api/v1/discovery/capabilities"
+    try:
+        status, _ = request(
+            "GET",
+            url.rstrip("/") + path,
+            api_key=environment.get(KEY),
+            parameters=[("limit", "0")],
+            timeout_s=_ASK_S,
+        )
+    except ServiceUnavailable:
+        remedy = f"Start it with switchboard serve, or correct {SERVER}."
+        yield Finding("control-plane", "problem", f"{shown} does not answer", remedy)
+        return
+    if status == _GOOD:
+        yield Finding(
+            "control-plane", "ok", f"{shown} answers" + (", and takes the key" if environment.get(KEY) else "")
+        )
+    elif status in _KEY_REFUSED:
+        given = "does not take the key" if environment.get(KEY) else "wants a key"
+        yield Finding("control-plane", "problem", f"{shown} {given}", f"Set {KEY} to a key of that control plane.")
+    else:
+        remedy = f"Look whether {SERVER} names a control plane; its own log says more."
+        yield Finding("control-plane", "problem", f"{shown} answers {status}", remedy)
+
+
+def registries(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Ask every registry for its list."""
+    named = environment.get(REGISTRIES, "").split()
+    if not named:
+        yield Finding("registries", "ok", f"none is named ({REGISTRIES})")
+        return
+    yield from asyncio.run(_registries(named))
+
+
+async def _registries(named: list[str]) -> list[Finding]:
+    from switchboard.net.fetch import Fetch  # noqa: PLC0415 - as above
+    from switchboard.net.guard import is_reachable  # noqa: PLC0415
+
+    fetch = Fetch(loopback=True, permitted=is_reachable)
+    try:
+        return list(await asyncio.gather(*(_registry(fetch, url) for url in named)))
+    finally:
+        await fetch.close()
+
+
+async def _registry(fetch: "Fetch", url: str) -> Finding:
+    from switchboard.net.fetch import Limits  # noqa: PLC0415 - as above
+
+    shown, remedy = _shown(url), f"Correct {REGISTRIES}, or ask who runs the registry."
+    seen: list[int] = []
+    for shape in _SHAPES:
+        try:
+            answer = await fetch.send(
+                "GET", url.rstrip("/") + shape, limits=Limits(seconds=_ASK_S / 2), body_wanted=lambda _: False
+            )
+        except SwitchboardError as error:
+            return Finding("registries", "problem", f"{shown} cannot be asked ({error.code})", remedy)
+        if answer.status == _GOOD:
+            return Finding("registries", "ok", f"{shown} answers")
+        seen.append(answer.status)
+    return Finding("registries", "problem", f"{shown} has no list of apps (it answers {seen[0]})", remedy)
+
+
+def _shown(url: str) -> str:
+    """Return an address without what may be a password in it."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "an address that is none"
+    return f"{parts.scheme}://{parts.hostname}{port}" if parts.hostname else "an address without a host"
