@@ -1,5 +1,6 @@
 """Whatever a configuration looks like: our entry goes in and out of it, and every other byte stays."""
 
+import json
 import tomllib
 from contextlib import suppress
 from copy import deepcopy
@@ -19,7 +20,7 @@ NESTED = Shape("jsonc", ("mcp", "servers"))
 CODEX = Shape("toml", ("mcp_servers",))
 COMMAND = "/opt/ünï co/bin/aai-gateway"
 PATIENT = settings(
-    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 
 entries = st.builds(
@@ -134,6 +135,27 @@ def test_an_entry_in_toml_is_brought_up_to_date_where_it_stands(text: str, first
     assert document(updated.text, CODEX) == expected(text, CODEX, Entry(second.command, args, env))
     assert updated.text.startswith(text)
     assert without_entry(updated.text, CODEX, NAME).text == text
+
+
+@given(documents.jsonc(), entries, st.sampled_from([None, 1, 4]), st.booleans())
+@PATIENT
+def test_an_entry_is_found_again_when_the_client_has_written_its_file_anew(
+    text: str, entry: Entry, indent: int | None, later: bool
+) -> None:
+    """In another layout, and with something behind it: the entry alone goes; an object may be left empty."""
+    try:
+        before = document(text, SERVERS)
+        added = document(with_entry(text, SERVERS, NAME, entry).text or "", SERVERS)
+    except Refusal:
+        assume(False)  # something else stands where servers belong
+        return
+    if later:
+        before.setdefault("mcpServers", {})["later"] = added["mcpServers"]["later"] = {"command": "x"}
+
+    removed = without_entry(json.dumps(added, indent=indent), SERVERS, NAME).text
+
+    rest = document(removed or "", SERVERS)
+    assert {"mcpServers": {}, **rest} == {"mcpServers": {}, **before}
 
 
 @given(st.text(st.sampled_from('{}[]":,/*\\ \n#ae1'), max_size=30))

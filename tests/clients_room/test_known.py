@@ -95,14 +95,16 @@ def test_the_packaged_file_wins_over_one_that_is_left_from_before(tmp_path: Path
     found = client("claude-desktop")
     assert found is not None
     here = Machine(system="windows", home=str(tmp_path), environment={})
-    files = [Path(str(file).replace("\\", "/")) for file in found.files(here)]
-    usual = files[1]
+    usual = tmp_path / "AppData/Roaming/Claude/claude_desktop_config.json"
     usual.parent.mkdir(parents=True)
     usual.touch()
-    packaged = Path(str(files[0]).replace("Claude_*", "Claude_pzs8"))
+    alone = place.user_file(found, here)
+    packaged = tmp_path / "AppData/Local/Packages/Claude_pzs8/LocalCache/Roaming/Claude/claude_desktop_config.json"
     packaged.parent.mkdir(parents=True)
 
-    assert place._matching(str(files[0])) == [packaged]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    assert alone == usual
+    assert place.user_file(found, here) == packaged
+    assert place.is_here(found, here)
 
 
 def test_a_client_is_here_when_a_trace_of_it_is(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from switchboard.clients.refusals import Broken
 
 Kind = Literal["object", "array", "scalar"]
 _SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![0-9A-Za-z_.])|(?:true|false|null)(?!\w)")
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
-_SPACE = " \t\r\n"
+_PLAIN = r'[^"\\\x00-\x1f]*'
+_STRING = re.compile(rf'"{_PLAIN}(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{{4}}){_PLAIN})*"')
+_SPACE = re.compile(r"[ \t\r\n]*")
 _DEEPEST = 200
 
 
@@ -185,10 +186,9 @@ class _Reader:
 
     def _skip(self) -> None:
         """Go past white space and comments."""
-        while self._at < len(self._text):
-            if self._text[self._at] in _SPACE:
-                self._at += 1
-                continue
+        while True:
+            found = _SPACE.match(self._text, self._at)
+            self._at = found.end() if found else self._at
             end = end_of_comment(self._text, self._at)
             if end is None:
                 return

@@ -185,7 +185,8 @@ def _befores(text: str, path: Path) -> Iterator[str]:
         return
     for length in range(len(path), 0, -1):
         member = find(document, path[:length])
-        parent = find(document, path[: length - 1]).value if length > 1 else document.root  # type: ignore[union-attr]
+        around = find(document, path[: length - 1])
+        parent = around.value if around else document.root
         if member is None or parent.members[-1] is not member:
             return
         yield from _without_last(text, parent)

@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -41,7 +41,7 @@ def status(client: Client, machine: Machine) -> Status:
 
 def user_file(client: Client, machine: Machine) -> Path:
     """Return the user's own file of a client: of the first pattern that fits anything, what is there."""
-    found = next(paths for pattern in client.files(machine) if (paths := _matching(str(pattern))))
+    found = next(paths for pattern in client.files(machine) if (paths := _matching(pattern)))
     return next((path for path in found if path.exists()), found[0])
 
 
@@ -59,7 +59,7 @@ def project_file(client: Client, folder: Path) -> Path:
 def is_here(client: Client, machine: Machine) -> bool:
     """Tell whether a client seems to be on this machine: one of its files or folders is."""
     traces = [*client.traces(machine), *client.files(machine)]
-    return any(path.exists() for trace in traces for path in _matching(str(trace)))
+    return any(path.exists() for trace in traces for path in _matching(trace))
 
 
 def gateway_command() -> Path:
@@ -80,12 +80,10 @@ def gateway_command() -> Path:
     return Path(os.path.abspath(found))  # noqa: PTH100 - as above
 
 
-def _matching(pattern: str) -> list[Path]:
-    """Return the path of a pattern; of one with a star, every path that it fits."""
-    before, star, after = pattern.partition("*")
+def _matching(pattern: PurePath) -> list[Path]:
+    """Return the path of a pattern; of one with a star, every path whose beginning is there."""
+    before, star, after = pattern.as_posix().partition("*")
     if not star:
-        return [Path(pattern)]
-    folder, stem = os.path.split(before)
-    rest = after.lstrip("\\/")
-    tail = after[: len(after) - len(rest)]
-    return [found / rest if tail else found for found in sorted(Path(folder).glob(f"{stem}*"))]
+        return [Path(before)]
+    folder, _, stem = before.rpartition("/")
+    return [found / after.lstrip("/") for found in sorted(Path(folder).glob(f"{stem}*"))]
