@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import httpx2
@@ -58,3 +59,21 @@ def test_the_first_steps_with_agents_work_as_pasted(tmp_path: Path) -> None:
     assert plane.client.post("/api/v1/nodes/my-agent/heartbeat").status_code == 200
     assert plane.discover(tags="demo")["capabilities"][0]["agent_id"] == "my-agent"
     plane.stop()
+
+
+def test_the_lines_of_python_work_as_pasted(tmp_path: Path) -> None:
+    """Against the sample agents of `make run`."""
+    program = re.search(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    assert program is not None
+    plane = ControlPlane(tmp_path, "--demo")
+    wait_until(lambda: plane.discover()["total_agents"] == 2)
+    printed = subprocess.run(  # noqa: S603 - what the README shows
+        [sys.executable, "-c", program[1]],
+        env={**os.environ, "AGENTFIELD_SERVER": plane.url},
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    plane.stop()
+
+    assert printed.stdout == "1\n{'summary': 'One. Two.'}\n"
