@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from bench.figures import Figure, cpu
-from switchboard.gateway import scan
+from switchboard.local_apps import scan
 from switchboard.sources.places import Surroundings
 
 APPS = 500

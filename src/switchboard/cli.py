@@ -4,16 +4,15 @@ Exit codes: 0 it is so, 1 it is not (problems were found), 2 the command was not
 """
 
 import os
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
-from switchboard import __version__, gateway, terminal
+from switchboard import __version__, local_apps, terminal
+from switchboard.cli_permissions import AsJson, auth, consent
 
 app = typer.Typer(
     help="Tells AI agents what they can use, and puts the call through only if the user said yes.",
@@ -22,6 +21,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(consent, name="consent")
+app.add_typer(auth, name="auth")
 
 
 def main() -> None:
@@ -68,7 +69,7 @@ def check(
         _refuse("--json and --canonical cannot be printed together; choose one")
     path = file / "aai.json" if file.is_dir() else file
     try:
-        finding, written = gateway.check(path)
+        finding, written = local_apps.check(path)
     except OSError as error:
         _refuse(f"{path} cannot be read: {error.strerror or error}")
     if json:
@@ -103,7 +104,6 @@ Key = Annotated[
     str | None,
     typer.Option("--api-key", envvar="AGENTFIELD_API_KEY", help="API key of the control plane.", show_envvar=True),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 _LOCAL = "http://localhost:8080"
 
 
@@ -316,7 +316,7 @@ def install(  # noqa: PLR0913 - one per wish
     from switchboard.clients.known import Machine  # noqa: PLC0415
     from switchboard.clients.refusals import Refusal  # noqa: PLC0415
 
-    here = gateway.surroundings()
+    here = local_apps.surroundings()
     machine = Machine(system=settings.system(), home=str(here.home), environment=os.environ)
     if known:
         rows = requests.rows(machine)
@@ -359,167 +359,6 @@ def doctor(*, json: AsJson = False) -> None:
     findings = [terminal.fields(finding) for finding in examination.examine(waiting)]
     typer.echo(terminal.examination_json(findings) if json else terminal.examination_text(findings))
     raise typer.Exit(1 if any(finding["state"] == "problem" for finding in findings) else 0)
-
-
-consent = typer.Typer(
-    help="What agents may do with your apps: see it, allow it beforehand, take it back.", no_args_is_help=True
-)
-app.add_typer(consent, name="consent")
-
-
-@consent.command("list", epilog="Examples:\n\n  switchboard consent list\n\n  switchboard consent list --json")
-def consent_list(*, json: AsJson = False) -> None:
-    """Show what you have decided: which caller may use what of which app, and what it may not."""
-    from switchboard import desk  # noqa: PLC0415 - other commands need no keychain
-
-    with _explained():
-        records = desk.consents()
-    typer.echo(terminal.rows_json("consents", records) if json else terminal.consents_table(records))
-
-
-@consent.command(
-    "grant",
-    epilog="Examples:\n\n  switchboard consent grant com.example.notes --tool create_note --caller Claude\n\n"
-    "  switchboard consent grant https://notion.so --caller Claude --yes",
-)
-def consent_grant(
-    name: Annotated[str, typer.Argument(metavar="APP", help="An app id, or the address of a web app.")],
-    *,
-    caller: Annotated[str, typer.Option(help="Who may use it: the name that its agent client gives itself.")],
-    tool: Annotated[str | None, typer.Option(help="One operation; all of them without this.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask again, for scripts.")] = False,
-    dev: Annotated[bool, typer.Option("--dev", help="As aai-gateway --dev.")] = False,
-) -> None:
-    """Allow a caller one operation of an app, or all it has now, before it is asked for.
-
-    Exit code 0: it is allowed. 1: it is not. 2: no caller is named.
-    """
-    from switchboard import desk  # noqa: PLC0415 - other commands need no keychain
-
-    if not caller.strip():
-        _refuse("--caller must be a name, as `switchboard audit` shows it")
-
-    def confirmed(told: str) -> bool:
-        typer.echo(told)
-        return yes or typer.confirm(f"Allow {caller} {tool or 'all operations'}?")
-
-    with _explained():
-        found = gateway.find(name, dev=dev)
-        others = partial(gateway.namesakes, dev=dev)
-        allowed = desk.grant(found, caller, tool, confirm=confirmed, namesakes=others, dev=dev)
-    typer.echo("It is allowed." if allowed else "Nothing was changed.")
-    raise typer.Exit(0 if allowed else 1)
-
-
-@consent.command(
-    "revoke",
-    epilog="Examples:\n\n  switchboard consent revoke com.example.notes\n\n"
-    "  switchboard consent revoke com.example.notes --tool create_note --caller Claude",
-)
-def consent_revoke(
-    name: Annotated[str, typer.Argument(metavar="APP", help="An app id, or where the app is from.")],
-    *,
-    caller: Annotated[str | None, typer.Option(help="Only what was decided for this caller.")] = None,
-    tool: Annotated[str | None, typer.Option(help="Only what was decided about this operation.")] = None,
-    origin: Annotated[str | None, typer.Option(help="Only the app from here, where several have this id.")] = None,
-) -> None:
-    """Forget what you decided about an app, yes or no: whoever wants to use it asks again.
-
-    Exit code 0: it is forgotten. 1: there was nothing to forget.
-    """
-    from switchboard import desk  # noqa: PLC0415 - other commands need no keychain
-
-    with _explained():
-        changed = desk.revoke(name, origin=origin, caller=caller, tool=tool)
-    typer.echo("It is forgotten; the next call asks." if changed else "Nothing of that kind was decided.")
-    raise typer.Exit(0 if changed else 1)
-
-
-auth = typer.Typer(help="What you are signed in to: see it, sign in, sign out.", no_args_is_help=True)
-app.add_typer(auth, name="auth")
-
-
-@auth.command("list", epilog="Examples:\n\n  switchboard auth list\n\n  switchboard auth list --json")
-def auth_list(*, json: AsJson = False) -> None:
-    """Show what you are signed in to, since when and until when; never what with."""
-    from switchboard import desk  # noqa: PLC0415 - other commands need no keychain
-
-    with _explained():
-        rows = desk.accounts()
-    typer.echo(terminal.rows_json("accounts", rows) if json else terminal.accounts_table(rows))
-
-
-@auth.command(
-    "login",
-    epilog="Examples:\n\n  switchboard auth login https://notion.so\n\n"
-    "  switchboard auth login com.example.shop --device",
-)
-def auth_login(
-    name: Annotated[str, typer.Argument(metavar="APP", help="An app id, or the address of a web app.")],
-    *,
-    device: Annotated[bool, typer.Option("--device", help="Sign in on another device, with a short code.")] = False,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Whether to open a browser; the address is printed anyway.")
-    ] = True,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether this is the right site.")] = False,
-    dev: Annotated[bool, typer.Option("--dev", help="As aai-gateway --dev.")] = False,
-) -> None:
-    """Sign in to an app from a terminal, also where there is no browser.
-
-    The address to visit is printed; what the browser ends at can be pasted back here.
-
-    Exit code 0: you are signed in. 1: you are not.
-    """
-    from switchboard import desk  # noqa: PLC0415 - other commands need no keychain
-
-    def confirmed(told: str) -> bool:
-        typer.echo(told)
-        return yes or typer.confirm("Is this the app you mean?")
-
-    with _explained():
-        found = gateway.find(name, dev=dev)
-        done = desk.login(
-            found,
-            terminal.Person(),
-            confirm=confirmed,
-            namesakes=partial(gateway.namesakes, dev=dev),
-            device=device,
-            browser=browser,
-            dev=dev,
-        )
-    typer.echo("You are signed in." if done else "Nothing was changed.")
-    raise typer.Exit(0 if done else 1)
-
-
-@auth.command("logout", epilog="Examples:\n\n  switchboard auth logout com.example.shop")
-def auth_logout(
-    name: Annotated[str, typer.Argument(metavar="APP", help="An app id, or where the app is from.")],
-    *,
-    origin: Annotated[str | None, typer.Option(help="Only the app from here, where several have this id.")] = None,
-    dev: Annotated[bool, typer.Option("--dev", help="As aai-gateway --dev.")] = False,
-) -> None:
-    """Forget what opens an app, and tell its server where that is offered.
-
-    Exit code 0: you are signed out. 1: you were not signed in.
-    """
-    from switchboard import desk  # noqa: PLC0415 - other commands need no keychain
-
-    with _explained():
-        count = desk.logout(name, find=lambda text: gateway.find(text, dev=dev), origin=origin, dev=dev)
-    typer.echo("You are signed out." if count else "You are not signed in to that.")
-    raise typer.Exit(0 if count else 1)
-
-
-@contextmanager
-def _explained() -> Generator[None]:
-    """End with what went wrong, in one line, and exit code 1."""
-    from switchboard import desk  # noqa: PLC0415 - as above
-
-    try:
-        yield
-    except desk.Refusal as error:
-        typer.echo(f"switchboard: {error.message}", err=True)
-        raise typer.Exit(1) from None
 
 
 def _ask(server: str, path: str, given: Mapping[str, object], api_key: str | None) -> bytes:

@@ -14,16 +14,13 @@ from switchboard.mcp.greeting import Greeting
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
-    from pathlib import Path
     from typing import Any, NoReturn
 
     from switchboard.actions.ports import Consent
-    from switchboard.catalog.findings import Finding
-    from switchboard.catalog.model import App, Owner
+    from switchboard.catalog.model import Owner
     from switchboard.mcp.server import ToolNames
     from switchboard.net.fetch import Fetch
     from switchboard.permissions import Way
-    from switchboard.sources.places import Surroundings
     from switchboard.sources.registry import Fetches, Registry
     from switchboard.telemetry.logs import Level, Log
 
@@ -234,6 +231,7 @@ class _Parts:
         from switchboard.catalog.locales import from_environment
         from switchboard.executors.http import HttpExecutor
         from switchboard.executors.native import native
+        from switchboard.local_apps import surroundings
         from switchboard.mcp.server import Server
         from switchboard.permissions import Permissions
         from switchboard.settings import audit_file
@@ -386,6 +384,8 @@ class _Parts:
 
     def _strangers(self) -> "Fetch":
         """Return the client for addresses that somebody else wrote down, made when it is first needed."""
+        from switchboard.local_apps import strangers
+
         if "strangers" not in self._fetches:  # making one reads every certificate of the system: 28 ms
             self._fetches["strangers"] = strangers(dev=self._options.dev)
         return self._fetches["strangers"]
@@ -438,6 +438,7 @@ def _log() -> "Log":
 
 
 def _print_scan(*, dev: bool, as_json: bool) -> int:
+    from switchboard.local_apps import scan
     from switchboard.terminal import findings_json, findings_table
 
     findings = scan(dev=dev)
@@ -450,101 +451,3 @@ def _print(text: str) -> None:
     sys.stdout.flush()
     sys.stdout.buffer.write(f"{text}\n".encode())
     sys.stdout.buffer.flush()
-
-
-def scan(*, dev: bool = False, around: "Surroundings | None" = None) -> "tuple[Finding, ...]":
-    """Find every descriptor on this machine, with conflicts settled."""
-    from switchboard.catalog.findings import settle
-    from switchboard.sources.desktop import Desktop
-    from switchboard.sources.places import places
-
-    here = around or surroundings()
-    return settle(Desktop(places(here, dev=dev), here.system).scan())
-
-
-def find(text: str, *, dev: bool = False) -> "App":
-    """Return the app that somebody means, on this machine or on the web.
-
-    Raises:
-        SwitchboardError: there is none, there are several, or it cannot be asked for.
-    """
-    from asyncio import run
-
-    return run(_find(text, dev=dev))
-
-
-async def _find(text: str, *, dev: bool) -> "App":
-    from switchboard.actions.collection import Collection
-    from switchboard.actions.lookup import Lookup
-    from switchboard.sources.desktop import Desktop
-    from switchboard.sources.places import places, site_copies
-    from switchboard.sources.wellknown import WellKnown
-    from switchboard.telemetry.clock import SystemClock
-
-    here, fetch = surroundings(), strangers(dev=dev)
-    collection = Collection([Desktop(places(here, dev=dev), here.system)])
-    await collection.load()
-    try:
-        web = WellKnown(site_copies(here), lambda: fetch, SystemClock(), here.system)
-        return (await Lookup(collection, web).discover(text)).app
-    finally:
-        await fetch.close()
-
-
-def namesakes(owner: "Owner", *, dev: bool = False) -> "list[str]":
-    """Return where other apps on this machine are from that have the same id."""
-    origins = (finding.app.origin for finding in scan(dev=dev) if finding.app and finding.app.id == owner.id)
-    return [origin for origin in origins if origin != getattr(owner, "origin", "")]
-
-
-def strangers(*, dev: bool = False) -> "Fetch":
-    """Return a client for addresses that somebody else wrote down."""
-    from switchboard.net.fetch import Fetch
-
-    return Fetch(loopback=dev)
-
-
-def surroundings() -> "Surroundings":
-    """Return what this process sees of its machine."""
-    from switchboard.settings import system
-    from switchboard.sources.places import Surroundings
-
-    return Surroundings(system=system(), home=_home(), working=_working(), environment=os.environ)
-
-
-def _home() -> "Path":
-    from pathlib import Path
-
-    try:
-        return Path.home()
-    except RuntimeError:  # a user without a home, as in some containers
-        return Path("/")
-
-
-def _working() -> "Path":
-    from pathlib import Path
-
-    try:
-        return Path.cwd()
-    except FileNotFoundError:  # the folder was deleted under us
-        return Path("/")
-
-
-def check(path: "Path") -> "tuple[Finding, bytes | None]":
-    """Read one descriptor as strictly as a publisher wants it; also return its canonical form where it has one.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    from switchboard.catalog.findings import Finding
-    from switchboard.descriptors import aai
-    from switchboard.descriptors.check import schema_problems
-    from switchboard.descriptors.document import LARGEST
-    from switchboard.settings import system
-    from switchboard.sources.files import read_regular, shown
-
-    raw, _ = read_regular(path, LARGEST)
-    reading = aai.read(raw, system=system(), folder=path.resolve().parent.name, origin=path.resolve().as_uri())
-    problems = (*reading.problems, *schema_problems(reading))
-    finding = Finding(source="file", location=shown(path), app=reading.app, problems=problems)
-    return finding, aai.write(reading.app) if reading.app else None

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from switchboard.clients.jsonc import Document, Member, Node, end_of_comment, read
 from switchboard.clients.layout import begins_line, indent_at, newline_of, whole_lines
-from switchboard.clients.refusals import Unfit
+from switchboard.clients.refusals import Broken, Unfit
 
 Path = Sequence[str]
 _UNIT = "  "
@@ -168,7 +168,7 @@ def _json(value: Any) -> str:
 def _put_again(before: str, path: Path, value: Any) -> str | None:
     try:
         document = read(before)
-    except Exception:  # noqa: BLE001 - a guess that is no document was a wrong guess
+    except Broken:  # a guess that is no document was a wrong guess
         return None
     if document.root is not None and find(document, path) is not None:
         return None

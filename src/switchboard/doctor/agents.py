@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from switchboard import gateway
+from switchboard import local_apps
 from switchboard.catalog.findings import Finding as Descriptor
 from switchboard.catalog.text import clean
 from switchboard.clients import place
@@ -15,9 +15,9 @@ _MOST = 10
 _CHECK = "Say what is wrong with it: switchboard check"
 
 
-def apps(scan: Callable[[], Sequence[Descriptor]] = gateway.scan) -> Iterator[Finding]:
+def apps(scan: Callable[[], Sequence[Descriptor]] = local_apps.scan) -> Iterator[Finding]:
     """Count the apps, and name descriptors that cannot be used."""
-    home = gateway.surroundings().aai_home
+    home = local_apps.surroundings().aai_home
     if "AAI_HOME" in os.environ and not home.is_dir():
         yield Finding(
             "apps", "warning", f"AAI_HOME is {home}, and there is no such folder", "Make it, or correct AAI_HOME."

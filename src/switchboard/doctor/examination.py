@@ -8,7 +8,7 @@ from time import time
 
 import platformdirs
 
-from switchboard import gateway
+from switchboard import local_apps
 from switchboard.clients.known import Machine
 from switchboard.doctor import agents, machine, network, person
 from switchboard.doctor.checks import Check, Finding, run_all
@@ -24,7 +24,7 @@ def checks() -> list[Check]:
     """Return what is looked at on this machine."""
     around, here, data = dict(os.environ), system(), data_folder()
     logs = Path(platformdirs.user_log_dir("switchboard", appauthor=False))
-    clients = Machine(system=here, home=str(gateway.surroundings().home), environment=around)
+    clients = Machine(system=here, home=str(local_apps.surroundings().home), environment=around)
     slow = "Something on this machine hangs; try again, and look at the disk."
     unlock = "Unlock the keyring: it may be showing a dialog. Or set SWITCHBOARD_VAULT=file."
     network_late = "Look at the network, or correct the address."

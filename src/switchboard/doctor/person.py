@@ -46,7 +46,7 @@ def _keychain(environment: Mapping[str, str], folder: Path) -> Finding:
     try:
         backend = choose(environment)
         probe(backend)
-    except Exception as error:
+    except Exception as error:  # backends are somebody else's code, and raise what they like
         refused = _refused(error)
         if environment.get(CHOICE_VARIABLE) == "keychain" or marker(folder).exists():
             raise VaultUnavailable(refused) from error

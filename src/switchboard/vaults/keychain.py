@@ -112,7 +112,7 @@ class Keychain(Vault):
                 probe(backend)
             except VaultUnavailable:
                 raise
-            except Exception as error:
+            except Exception as error:  # backends are somebody else's code, and raise what they like
                 raise _refused(error) from error
             self._backend = backend
         return _Items(self._backend, deadline)
@@ -325,21 +325,21 @@ class _Items:
         self._deadline.require()
         try:
             return self.backend.get_password(service, account)
-        except Exception as error:
+        except Exception as error:  # as above
             raise _refused(error) from error
 
     def set(self, service: str, account: str, text: str) -> None:
         self._deadline.require()
         try:
             self.backend.set_password(service, account, text)
-        except Exception as error:
+        except Exception as error:  # as above
             raise _refused(error) from error
 
     def delete(self, service: str, account: str) -> None:
         self._deadline.require()
         try:
             self.backend.delete_password(service, account)
-        except Exception as error:
+        except Exception as error:  # as above
             if self.get(service, account) is not None:  # else it was gone already, which backends call an error
                 raise _refused(error) from error
 

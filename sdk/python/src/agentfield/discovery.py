@@ -45,28 +45,24 @@ class Pagination(msgspec.Struct, frozen=True):
     has_more: bool = False
 
 
-class ReasonerCapability(msgspec.Struct, frozen=True):
+class Ability(msgspec.Struct, frozen=True):
+    """Something an agent can do, of either kind."""
+
+    id: str
+    invocation_target: str
+    description: str | None = None
+    tags: list[str] = []
+    input_schema: dict[str, Any] | None = None
+    output_schema: dict[str, Any] | None = None
+    examples: list[dict[str, Any]] | None = None
+
+
+class ReasonerCapability(Ability, frozen=True):
     """Something an agent thinks about, usually with a model."""
 
-    id: str
-    invocation_target: str
-    description: str | None = None
-    tags: list[str] = []
-    input_schema: dict[str, Any] | None = None
-    output_schema: dict[str, Any] | None = None
-    examples: list[dict[str, Any]] | None = None
 
-
-class SkillCapability(msgspec.Struct, frozen=True):
+class SkillCapability(Ability, frozen=True):
     """Something an agent does in plain code."""
-
-    id: str
-    invocation_target: str
-    description: str | None = None
-    tags: list[str] = []
-    input_schema: dict[str, Any] | None = None
-    output_schema: dict[str, Any] | None = None
-    examples: list[dict[str, Any]] | None = None
 
 
 class AgentCapability(msgspec.Struct, frozen=True):
