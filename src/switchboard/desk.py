@@ -69,6 +69,7 @@ def revoke(app: str, *, origin: str | None = None, caller: str | None = None, to
         after = revoked(record, caller, tool)
         if after != record:
             records.change_now(record.origin, record.app, lambda kept: revoked(kept, caller, tool))
+            records.require_kept()
             changed += 1
     return changed
 

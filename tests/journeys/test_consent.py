@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 
 import pytest
-from tests.gateways import ROOT, Gateway, Message, install
+from tests.gateways import ROOT, Gateway, Message, environment_of, install
 from tests.prompts.displays import display
 from tests.support import requirement
 from tests.users import Caller, ClientUser, DialogUser, PageUser, User, fetched, pressed
@@ -319,3 +319,18 @@ def test_decisions_are_in_the_keychain_and_every_file_is_the_users(tmp_path: Pat
 
 
 WANTED = ("BROWSER", "DBUS_SESSION_BUS_ADDRESS", "SWITCHBOARD_TESTS_WRITTEN")
+
+
+def test_a_key_that_others_can_read_is_refused_and_nothing_is_said_to_be_allowed(tmp_path: Path) -> None:
+    """What was not kept was not allowed: the command fails, and says what to type."""
+    put(tmp_path, NOTES)
+    key = tmp_path / "key"
+    key.write_bytes(bytes(32))
+    key.chmod(0o644)
+    command = [str(Path(sys.executable).with_name("switchboard")), "consent", "grant", NOTES, "--caller", "a", "--yes"]
+    around = {**environment_of(tmp_path), "SWITCHBOARD_VAULT": "file", "SWITCHBOARD_KEY_FILE": str(key)}
+    done = subprocess.run(command, env=around, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603 - ours
+
+    assert done.returncode == 1
+    assert "It is allowed." not in done.stdout
+    assert f"chmod 600 {key}" in done.stderr

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from switchboard.actions.ports import Call, Client, Clock, Consent
 from switchboard.catalog.bindings import Binding, Script
-from switchboard.catalog.errors import ConsentRequired, NotSupported, UnknownTool, VaultUnavailable
+from switchboard.catalog.errors import ConsentRequired, NotSupported, UnknownTool
 from switchboard.catalog.model import App, Caller, Capability, Owner
 from switchboard.catalog.text import clean, nearest
 from switchboard.prompts.forms import Form, Reply
@@ -124,11 +124,11 @@ class UsersConsent(Consent):
             raise UnknownTool(owner.id, tool or "", nearest(tool or "", (item.id for item in owner.capabilities)))
         call = Call(id="", caller=caller, owner=owner, capability=capability, arguments={})
         matter = await self._matter(call, asked=True)
-        if self._records.unavailable is not None:
-            raise VaultUnavailable(self._records.unavailable)
+        self._records.require_kept()
         if matter is None or not confirm(consent_form(replace(matter, whole=tool is None), self._locale)):
             return False
         await self._note(matter, "all" if tool is None else "tool")
+        self._records.require_kept()
         return True
 
     async def introduce(self, app: App, confirm: Callable[[Form], bool]) -> bool:
@@ -154,6 +154,7 @@ class UsersConsent(Consent):
         if not confirm(consent_form(matter, self._locale)):
             return False
         await self._confirm(matter, tools)
+        self._records.require_kept()
         return True
 
     async def _confirm(self, matter: Matter, tools: Mapping[str, Seen]) -> None:

@@ -94,6 +94,15 @@ class Records:
         self._last[origin, app] = after
         return after
 
+    def require_kept(self) -> None:
+        """Refuse to go on where what was last read or changed is only in memory: who decides beforehand is gone then.
+
+        Raises:
+            VaultUnavailable: it is.
+        """
+        if self.unavailable is not None:
+            raise VaultUnavailable(self.unavailable)
+
     def all(self) -> list[Record]:
         """Return every record that is kept; from a thread.
 
