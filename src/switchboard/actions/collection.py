@@ -8,15 +8,17 @@ Nothing here waits for a slow source but who asks to.
 from asyncio import Event, Lock, gather, wait_for
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from typing import final
 
-from switchboard.actions.ports import Source
+from switchboard.actions.ports import Catalogue, Readiness, Source
 from switchboard.catalog.errors import NotFound
 from switchboard.catalog.findings import Finding, Problem, apps, settle
 from switchboard.catalog.model import App
 from switchboard.catalog.snapshot import Snapshot
 
 
-class Collection:
+@final
+class Collection(Catalogue):
     """Holds the current snapshot of apps, and tells whoever listens when it changes."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
@@ -29,9 +31,13 @@ class Collection:
         self._expected = 0
         self._listeners: list[Callable[[], None]] = []
         self._snapshot = Snapshot()
-        self.findings: tuple[Finding, ...] = ()
-        """Everything that was found, broken and losing descriptors included."""
+        self._findings: tuple[Finding, ...] = ()
         self._settle()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Everything that was found, broken and losing descriptors included."""
+        return self._findings
 
     def current(self) -> Snapshot:
         """Return the apps as they are known now."""
@@ -57,6 +63,10 @@ class Collection:
         finally:
             self._expected -= 1
             self._note_settled()
+
+    def readiness(self) -> tuple[Readiness, ...]:
+        """Return how far every source is."""
+        return tuple(self._ready(number, source) for number, source in enumerate(self._sources))
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call somebody after every change of the apps."""
@@ -102,8 +112,8 @@ class Collection:
 
     def _settle(self) -> None:
         said = [finding for number in sorted(self._said) for finding in self._said[number]]
-        self.findings = settle([*said, *(self._failed[number] for number in sorted(self._failed))])
-        found = {app.id: app for app in apps(self.findings)}
+        self._findings = settle([*said, *(self._failed[number] for number in sorted(self._failed))])
+        found = {app.id: app for app in apps(self._findings)}
         changed = found != dict(self._snapshot.apps.items())
         if changed:
             self._snapshot = Snapshot.of(found.values(), version=self._snapshot.version + 1)
@@ -113,6 +123,13 @@ class Collection:
         if changed:
             for listener in self._listeners:
                 listener()
+
+    def _ready(self, number: int, source: Source) -> Readiness:
+        name, said = type(source).__name__.lower(), self._said.get(number)
+        if number in self._failed:
+            reason = self._failed[number].problems[0].message
+            return Readiness(source=name, status="down", apps=len(said or ()), reason=reason)
+        return Readiness(source=name, status="loading" if said is None else "ready", apps=len(apps(said or ())))
 
     def _note_settled(self) -> None:
         if self._complete.is_set() and not self._expected:

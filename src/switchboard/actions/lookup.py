@@ -5,12 +5,11 @@ app by claiming its id, not even while that app is still being looked for or can
 domain where one is asked for, is ever looked up on the network.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from switchboard.actions.collection import Collection
-from switchboard.actions.ports import Web, WebApp
+from switchboard.actions.ports import Catalogue, Web, WebApp
 from switchboard.catalog import mentions
 from switchboard.catalog.errors import AmbiguousName, InvalidDescriptor, StillLoading, UnknownApp
 from switchboard.catalog.findings import Finding, folded
@@ -36,11 +35,11 @@ class Found(Struct, frozen=True):
 class Lookup:
     """Answers who is meant."""
 
-    def __init__(self, collection: Collection, web: Web, *, patience_s: float = PATIENCE_S) -> None:
-        self._collection = collection
+    def __init__(self, catalogue: Catalogue, web: Web, *, patience_s: float = PATIENCE_S) -> None:
+        self._catalogue = catalogue
         self._web = web
         self._patience_s = patience_s
-        self._seen: tuple[Finding, ...] | None = None
+        self._seen: Sequence[Finding] | None = None
         self._named_ids: frozenset[str] = frozenset()
         self._portable = PortableNames(())
 
@@ -49,10 +48,10 @@ class Lookup:
 
         One that is there and broken keeps others from its name as well: a conversation may still have it in a list.
         """
-        if self._seen is not self._collection.findings:
-            self._seen = self._collection.findings
+        if self._seen is not self._catalogue.findings:
+            self._seen = self._catalogue.findings
             broken = (finding.stands_for for finding in self._seen if not finding.usable)
-            ids = frozenset((*self._collection.current().apps, *filter(None, broken)))
+            ids = frozenset((*self._catalogue.current().apps, *filter(None, broken)))
             if ids != self._named_ids:
                 self._named_ids, self._portable = ids, PortableNames(ids)
         return self._portable
@@ -85,8 +84,8 @@ class Lookup:
 
     async def _named(self, mention: mentions.Mention, *, fetch: bool) -> Found:
         known = self._installed(mention)
-        if known is None and not self._collection.is_settled:
-            await self._collection.settled(self._patience_s)
+        if known is None and not self._catalogue.is_settled:
+            await self._catalogue.settled(self._patience_s)
             known = self._installed(mention)
         if known is not None:
             return Found(known, known.id)
@@ -107,7 +106,7 @@ class Lookup:
             InvalidDescriptor: what has this id is there and broken; who only calls itself so is not asked instead.
             AmbiguousName: several are called that.
         """
-        apps = self._collection.current().apps
+        apps = self._catalogue.current().apps
         plain = mention.name.removeprefix(GUIDE_PREFIX)
         if plain in apps:
             return apps[plain]
@@ -132,7 +131,7 @@ class Lookup:
 
     def _refuse_broken(self, name: str) -> None:
         wanted = folded(name)
-        for finding in self._collection.findings:
+        for finding in self._catalogue.findings:
             if not finding.usable and folded(finding.stands_for) == wanted:
                 problems = [str(problem) for problem in finding.problems if problem.severity == "error"]
                 message = f"The description of {name!r} cannot be used: {problems[0]}."
@@ -141,12 +140,12 @@ class Lookup:
     def _refuse_while_unsure(self, name: str) -> None:
         """Refuse what a site may only claim to be: an app that is installed and broken, or not found yet."""
         self._refuse_broken(name)
-        if not self._collection.is_settled:
+        if not self._catalogue.is_settled:
             raise StillLoading(f"{name!r} is not known yet: the apps are still being looked at. Try again in a moment.")
 
     def _unknown(self, mention: mentions.Mention, remembered: Iterable[WebApp]) -> UnknownApp:
         name = mention.name.removeprefix(GUIDE_PREFIX)
-        apps = self._collection.current().apps
+        apps = self._catalogue.current().apps
         others = [copy.app for copy in remembered]
         ids = nearest(name, (*apps, *(app.id for app in others)))
         by_name = {text: app.id for app in (*apps.values(), *others) for text in (*app.names.all, *app.aliases)}

@@ -1,7 +1,7 @@
 """What the actions need from the rooms around them. Each protocol lives here, with its caller, and stays small."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, final
+from typing import Any, Literal, Protocol, final
 
 from msgspec import Struct
 
@@ -11,6 +11,7 @@ from switchboard.catalog.executions import Ended, Execution, Webhook
 from switchboard.catalog.findings import Finding
 from switchboard.catalog.health import State
 from switchboard.catalog.model import Agent, App, Caller, Capability, Owner
+from switchboard.catalog.snapshot import Snapshot
 
 
 class Source(Protocol):
@@ -50,6 +51,63 @@ class Web(Protocol):
 
     async def remembered(self) -> Sequence[WebApp]:
         """Return what was fetched before, without asking anybody."""
+        ...
+
+
+class Readiness(Struct, frozen=True, kw_only=True):
+    """How far one source of the catalogue is: whether its apps are all there, and if not, since when and why."""
+
+    source: str
+    status: Literal["ready", "loading", "down"]
+    apps: int = 0
+    since: float | None = None
+    reason: str = ""
+
+
+class Catalogue(Protocol):
+    """Everything that can be called here, as it is known now, and how complete that is."""
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """Everything that was found, broken and losing descriptors included."""
+        ...
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every source has answered at least once."""
+        ...
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether, beyond that, nobody is known to be fetching more."""
+        ...
+
+    def current(self) -> Snapshot:
+        """Return the apps as they are known now."""
+        ...
+
+    def readiness(self) -> Sequence[Readiness]:
+        """Return how far every source is."""
+        ...
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call somebody after every change of the apps."""
+        ...
+
+    async def complete(self, within_s: float) -> bool:
+        """Wait until every source has answered, but not longer than that; tell whether they have."""
+        ...
+
+    async def settled(self, within_s: float) -> bool:
+        """Wait until nothing more is expected, but not longer than that; tell whether it is so."""
+        ...
+
+    async def published(self, app: App) -> bytes:
+        """Return the descriptor of an app as it was published.
+
+        Raises:
+            NotFound: it is no longer where it was.
+        """
         ...
 
 

@@ -21,7 +21,9 @@ Output = Literal["json", "text"]
 KeyLocation = Literal["header", "query"]
 TokenType = Literal["tenantAccessToken", "appAccessToken", "userAccessToken"]
 
-ExecutionKind = Literal["http", "stdio", "acp", "apple-events", "dbus", "com", "mcp", "skill", "cli", "script", "agent"]
+ExecutionKind = Literal[
+    "http", "stdio", "acp", "apple-events", "dbus", "com", "mcp", "skill", "cli", "script", "agent", "control-plane"
+]
 
 
 class Http(Struct, frozen=True, kw_only=True):
@@ -137,7 +139,20 @@ class AgentServer(Struct, frozen=True, kw_only=True):
     base_url: str
 
 
-Execution = Http | Stdio | Acp | AppleEvents | Dbus | Com | McpStdio | McpHttp | Skill | Cli | Script | AgentServer
+class Registered(Struct, frozen=True, kw_only=True):
+    """An agent behind a control plane, which puts calls through to it; a route's path is the target to name there.
+
+    `service` stands for every instance that knows the agent: which of them is called is not part of what is called.
+    """
+
+    kind: ClassVar[ExecutionKind] = "control-plane"
+    service: str
+    agent_id: str
+
+
+Execution = (
+    Http | Stdio | Acp | AppleEvents | Dbus | Com | McpStdio | McpHttp | Skill | Cli | Script | AgentServer | Registered
+)
 
 
 class Route(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,8 @@ from msgspec import Struct
 from switchboard.catalog.bindings import Auth, Binding, Execution, Json
 from switchboard.catalog.text import clean
 
-Platform = Literal["macos", "linux", "windows", "web"]
+Platform = Literal["macos", "linux", "windows", "web", "agent"]
+"""Where an owner is at home; `agent` is a program that registered with a control plane."""
 Health = Literal["active", "inactive", "degraded", "unknown"]
 Kind = Literal["tool", "reasoner", "skill"]
 
@@ -57,8 +58,19 @@ class Capability(Struct, frozen=True, kw_only=True):
     annotations: Annotations | None = None
 
 
+class Standing(Struct, frozen=True, kw_only=True):
+    """How somebody is who lives elsewhere, as far as it is known: since when, why, and since when nobody can say."""
+
+    health: Health = "active"
+    since: float | None = None
+    reason: str = ""
+    stale_since: float | None = None
+
+
 class App(Struct, frozen=True, kw_only=True):
-    """A desktop or web app as its descriptor says; `origin` is who served it.
+    """A desktop or web app as its descriptor says, or an agent where agents are shown as apps.
+
+    `origin` is who served it; `standing` is there where somebody watches over it.
 
     `raw` is that text as published, where it is not left where it was found: hundreds of them are megabytes.
     """
@@ -75,6 +87,7 @@ class App(Struct, frozen=True, kw_only=True):
     capabilities: tuple[Capability, ...] = ()
     origin: str = ""
     raw: bytes = b""
+    standing: Standing | None = None
 
     def capability(self, name: str) -> Capability | None:
         """Return the tool of that name."""

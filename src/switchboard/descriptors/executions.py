@@ -19,6 +19,7 @@ from switchboard.catalog.bindings import (
     McpHttp,
     McpStdio,
     Pairs,
+    Registered,
     RemoteTransport,
     Route,
     Script,
@@ -60,7 +61,7 @@ def default_execution(platform: Platform, app_id: str) -> Execution | None:
             return Dbus(service=app_id)
         case "windows":
             return Com(prog_id=app_id)
-        case "web":
+        case "web" | "agent":
             return None
     assert_never(platform)
 
@@ -96,7 +97,7 @@ def read_route(record: Record) -> Route:
 
 def write_execution(execution: Execution) -> dict[str, Any]:
     """Return the canonical object, with every default written out and nothing empty."""
-    timeout = None if isinstance(execution, Skill | Script | AgentServer) else execution.timeout_ms
+    timeout = None if isinstance(execution, Skill | Script | AgentServer | Registered) else execution.timeout_ms
     return _filled({"type": execution.kind, **_fields(execution), "timeout": timeout})
 
 
@@ -116,7 +117,7 @@ def write_route(route: Route) -> dict[str, Any]:
     )
 
 
-def _fields(execution: Execution) -> dict[str, Any]:  # noqa: C901, PLR0911 - one flat case per type
+def _fields(execution: Execution) -> dict[str, Any]:  # noqa: C901, PLR0911, PLR0912 - one flat case per type
     match execution:
         case Http():
             return {"baseUrl": execution.base_url, "defaultHeaders": dict(execution.default_headers)}
@@ -144,6 +145,8 @@ def _fields(execution: Execution) -> dict[str, Any]:  # noqa: C901, PLR0911 - on
             return {"language": execution.language}
         case AgentServer():
             return {"baseUrl": execution.base_url}
+        case Registered():
+            return {"service": execution.service, "agentId": execution.agent_id}
     assert_never(execution)
 
 

@@ -11,9 +11,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Raw, Struct, field
 
-from switchboard.actions.collection import Collection
 from switchboard.actions.execute import Execute
 from switchboard.actions.lookup import Found, Lookup
+from switchboard.actions.ports import Catalogue
 from switchboard.catalog.errors import InvalidRequest, InvalidTarget, SwitchboardError, UnknownApp, UnknownTool
 from switchboard.catalog.locales import best
 from switchboard.catalog.model import App
@@ -120,7 +120,7 @@ class Server:
 
     def __init__(  # noqa: PLR0913 - three actions and four settings
         self,
-        collection: Collection,
+        catalogue: Catalogue,
         lookup: Lookup,
         execute: Execute,
         *,
@@ -129,7 +129,7 @@ class Server:
         locale: str = "en",
         patience_s: float = PATIENCE_S,
     ) -> None:
-        self._collection = collection
+        self._catalogue = catalogue
         self._lookup = lookup
         self._execute = execute
         self._greeting = greeting
@@ -142,7 +142,7 @@ class Server:
         self._given: set[str] = set()
         self._waited = 0
         self._loading = True
-        collection.listen(self._changed)
+        catalogue.listen(self._changed)
 
     def methods(self) -> dict[str, Method]:
         """Return the methods by name."""
@@ -169,20 +169,20 @@ class Server:
         """Return the method of one kind of list, which waits a little for the first scan."""
 
         def method(exchange: Exchange) -> Any:
-            if self._collection.is_complete or self._waited >= _MOST_WAITING:
+            if self._catalogue.is_complete or self._waited >= _MOST_WAITING:
                 return self._listed(exchange, entries)
             self._waited += 1
             return wait(exchange)
 
         async def wait(exchange: Exchange) -> Result:
-            await self._collection.complete(self._patience_s)
+            await self._catalogue.complete(self._patience_s)
             return self._listed(exchange, entries)
 
         return method
 
     def _listed(self, exchange: Exchange, entries: _Entries) -> Raw:
         start = _start(exchange.read(_List).cursor)
-        snapshot = self._collection.current()
+        snapshot = self._catalogue.current()
         if start and start >= len(snapshot.apps):
             raise Fault(INVALID_PARAMS, "this cursor is beyond the end of the list")
         self._given.add(exchange.method.partition("/")[0])
@@ -265,17 +265,17 @@ class Server:
         site = _TOOL_OF_A_SITE.fullmatch(name)
         if site is not None:
             return await self._run(exchange, await self._lookup.app(site[1]), site[2], arguments)
-        meant = _meant(name, self._collection.current().apps)
-        if meant is None and not self._collection.is_settled:
-            await self._collection.settled(self._patience_s)
-            meant = _meant(name, self._collection.current().apps)
+        meant = _meant(name, self._catalogue.current().apps)
+        if meant is None and not self._catalogue.is_settled:
+            await self._catalogue.settled(self._patience_s)
+            meant = _meant(name, self._catalogue.current().apps)
         if meant is not None:
             app, tool = meant
             return await self._run(exchange, Found(app, app.id), tool, arguments)
         called, _, tool = name.rpartition(":")
         if not called:
             spelling = self._spelling(exchange)
-            guides = nearest(name, self._collection.current().apps, most=1)
+            guides = nearest(name, self._catalogue.current().apps, most=1)
             raise UnknownTool("aai-gateway", name, [*map(guide_name, guides), spelling.discover, spelling.execute])
         return await self._run(exchange, await self._lookup.app(called), tool, arguments)
 
@@ -291,7 +291,7 @@ class Server:
 
     def _conflict(self, app: App) -> str | None:
         """Say that another app has this id: whoever reads of the one must not think of the other."""
-        known = self._collection.current().apps.get(app.id)
+        known = self._catalogue.current().apps.get(app.id)
         if known is None or known.origin == app.origin:
             return None
         return f"Another app with the id {app.id} is installed. This one is from {app.origin}: it is a different app."
@@ -299,7 +299,7 @@ class Server:
     async def _read(self, exchange: Exchange) -> Result:
         uri = exchange.read(_Read).uri
         try:
-            raw = await self._collection.published((await self._lookup.app(uri)).app)
+            raw = await self._catalogue.published((await self._lookup.app(uri)).app)
         except SwitchboardError as error:
             data = {"uri": results.shortened(uri), "code": error.code, **results.details_of(error)}
             raise Fault(_fault(error, exchange), results.message_of(error), data) from error
@@ -332,7 +332,7 @@ class Server:
 
     def _changed(self) -> None:
         """Tell whoever listens; the first scan only completes what nobody has seen, unless a list went out before."""
-        was_loading, self._loading = self._loading, not self._collection.is_complete
+        was_loading, self._loading = self._loading, not self._catalogue.is_complete
         if was_loading and not self._given:
             return
         for changed in self._listening:
