@@ -31,6 +31,7 @@ from switchboard.catalog.bindings import Json
 from switchboard.catalog.errors import InvalidDescriptor, ServiceUnavailable
 from switchboard.catalog.health import State
 from switchboard.catalog.model import Agent
+from switchboard.control_plane_mcp import Mcp
 from switchboard.descriptors import agent as agents
 from switchboard.executors.agent import AgentExecutor
 from switchboard.executors.webhooks import Webhooks
@@ -98,7 +99,24 @@ class ControlPlane:
         self.pages = Pages(browse, discovery, metrics, self.clock, self.store, __version__, contract("openapi.json"))
         nodes = Nodes(register, browse, self.life, self.clock, metrics)
         routes = [*nodes.routes(), *ExecutionRoutes(self.executions, self.clock).routes(), *self.pages.routes()]
-        self.app = App(discovery, watching, routes, self.clock, self.log, settings.callers)
+        self.mcp = self._mcp(settings, metrics)
+        face = None if self.mcp is None else self.mcp.endpoint
+        self.app = App(discovery, watching, routes, self.clock, self.log, settings.callers, face)
+
+    def _mcp(self, settings: ServeSettings, metrics: Metrics) -> Mcp | None:
+        if not settings.mcp_enabled:
+            return None
+        return Mcp(
+            settings,
+            directory=self.directory,
+            store=self.store,
+            states=self.life.state,
+            executions=self.executions,
+            clock=self.clock,
+            log=self.log,
+            metrics=metrics,
+            is_shared=self.cluster is not None,
+        )
 
     def _cluster(self, news: News | None) -> Cluster | None:
         """Return what this instance does because there are others, where there can be any."""
@@ -185,6 +203,8 @@ class ControlPlane:
     async def stop(self) -> None:
         """Write what is in memory only, and close."""
         await self.executions.close()
+        if self.mcp is not None:
+            await self.mcp.stop()
         for fetch in (self._fetch, self._webhook_fetch):
             if fetch is not None:
                 await fetch.close()
@@ -345,12 +365,16 @@ async def _serve(settings: ServeSettings, clock: Clock | None, listener: Any, ur
             demo = asyncio.create_task(_start_demo(url, next(iter(settings.callers.values()), None)))
         print(f"Switchboard control plane on {url}", flush=True)
         print(f"  discover:  {url}{PATH}\n  docs:      {url}/docs", flush=True)
+        if plane.mcp is not None:
+            print(f"  mcp:       {url}/mcp", flush=True)
 
     loop = asyncio.get_running_loop()
 
     def leaving() -> None:
         plane.pages.ready = False
         loop.call_soon_threadsafe(plane.watch.end)
+        if plane.mcp is not None:
+            loop.call_soon_threadsafe(plane.mcp.close)
 
     def ending() -> None:
         loop.call_soon_threadsafe(plane.executions.stop_waiting)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct, ValidationError, convert
 
@@ -32,6 +33,9 @@ _VARIABLES = {
     "drain_seconds": ("SWITCHBOARD_DRAIN_SECONDS",),
     "instance_lease": ("SWITCHBOARD_INSTANCE_LEASE",),
     "database_timeout": ("SWITCHBOARD_DATABASE_TIMEOUT",),
+    "public_url": ("SWITCHBOARD_PUBLIC_URL",),
+    "mcp_enabled": ("SWITCHBOARD_MCP_ENABLED", "AGENTFIELD_MCP_ENABLED"),
+    "mcp_origins": ("SWITCHBOARD_MCP_ORIGINS",),
 }
 
 
@@ -72,6 +76,15 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     database_timeout: Annotated[float, Meta(gt=0, le=60)] = 5.0
     """Seconds a statement may take in PostgreSQL."""
 
+    public_url: str = ""
+    """What others call this server, where it is behind something else; MCP is served under this name too."""
+    mcp_enabled: bool = True
+    """Whether there is MCP at `/mcp`."""
+    mcp_origins: list[str] = []
+    """Origins of web pages that may speak MCP here, beside pages of this server itself."""
+    mcp_allow: dict[str, list[str]] = {}
+    """What may run over MCP beyond what only reads: rules `owner pattern:capability pattern`, by the caller's name."""
+
     @property
     def callers(self) -> dict[str, str]:
         """Every key by the name of its owner."""
@@ -100,7 +113,7 @@ def serve_settings(flags: Mapping[str, Any], environment: Mapping[str, str] = os
     for name, variables in _VARIABLES.items():
         value = next((environment[variable] for variable in variables if environment.get(variable)), None)
         if value is not None:
-            given[name] = value
+            given[name] = value.split() if name == "mcp_origins" else value
     given.update({name: value for name, value in flags.items() if value is not None and name != "config"})
     try:
         settings = convert(given, ServeSettings, strict=False)
@@ -108,6 +121,7 @@ def serve_settings(flags: Mapping[str, Any], environment: Mapping[str, str] = os
         raise SettingsError(f"A setting cannot be used: {error}.") from error
     _check_keys(settings)
     _check_rules(settings)
+    _check_mcp(settings)
     if not settings.callers and not is_loopback(settings.host):
         raise SettingsError(
             f"{settings.host} can be reached from other machines, so an API key is needed. Set SWITCHBOARD_API_KEY, "
@@ -194,6 +208,35 @@ def _check_rules(settings: ServeSettings) -> None:
                 raise SettingsError(
                     f"The rule for {pattern!r} in allow names {name!r}, which has no key. Did you mean {near!r}?"
                 )
+
+
+def _check_mcp(settings: ServeSettings) -> None:
+    """Refuse what would allow nothing, or not what was meant."""
+    for name, rules in settings.mcp_allow.items():
+        if name not in (*settings.callers, "anonymous", "*"):
+            near = get_close_matches(name, list(settings.callers) or ["anonymous"], 1, 0)[0]
+            raise SettingsError(f"mcp_allow has rules for {name!r}, which has no key. Did you mean {near!r}?")
+        for rule in rules:
+            owner, _, capability = rule.partition(":")
+            if not owner or not capability:
+                raise SettingsError(
+                    f"The rule {rule!r} for {name!r} in mcp_allow is none. Write owner:capability; both may contain *"
+                )
+    for origin in settings.mcp_origins:
+        if not _is_address(origin, path=False):
+            raise SettingsError(f"{origin!r} in mcp_origins is not an origin. Write https://host, or http://host:port.")
+    if settings.public_url and not _is_address(settings.public_url, path=True):
+        raise SettingsError("The setting public_url is not an address. Write https://host, without a user or a query.")
+
+
+def _is_address(text: str, *, path: bool) -> bool:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # says whether it is one
+    except ValueError:
+        return False
+    extra = parts.query or parts.fragment or "@" in parts.netloc or (parts.path and not path)
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and not extra
 
 
 def _from_file(path: Path) -> dict[str, Any]:

@@ -148,6 +148,15 @@ class Executions(Followers):
             execution = live.execution
             self._dispatch.enqueue(live)
         del wanted  # its input, decoded, is many times as large as the bytes that are needed from here on
+        return await self.end_of(execution, within_s)
+
+    async def end_of(self, execution: Execution, within_s: float) -> Execution:
+        """Return an execution that was accepted, with its end.
+
+        Raises:
+            CallTimeout: it has no end after so many seconds; it goes on, and can be asked for.
+            ServiceUnavailable: this process stops, or the store does not answer; it goes on as well.
+        """
         found = await self._end_of(execution, within_s)
         if found.ended is None and self._ledger.closing:
             raise self._left_behind(found)

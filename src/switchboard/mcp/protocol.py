@@ -145,6 +145,7 @@ _ids = msgspec.json.Decoder(RequestId)
 _common = msgspec.json.Decoder(_Params)
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.decode
+_NOTIFICATION = b'{"jsonrpc":"2.0","method":'
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -263,8 +264,11 @@ class Connection:
         log: Log,
         seal: Seal | None = None,
         session: Session | None = None,
+        known: Caller | None = None,
     ) -> None:
-        self.session = session or Session()
+        """Prepare to talk; `known` is who the client is, where it has shown that: then its own word is not asked."""
+        self.session = session or Session(caller=known or Caller())
+        self._known = known
         self.seal = seal or Seal()
         self._methods = methods
         self._greeting = greeting
@@ -415,8 +419,13 @@ class Connection:
             raise Fault(UNSUPPORTED_VERSION, "Unsupported protocol version", known)
         if meta.capabilities is UNSET:
             raise Fault(INVALID_PARAMS, f"{method}: _meta has no {CLIENT_CAPABILITIES}")
-        caller = Caller() if meta.client is UNSET else Caller.called(meta.client.name, meta.client.version)
+        caller = self._caller(None if meta.client is UNSET else meta.client)
         return Session(version=version, caller=caller, capabilities=meta.capabilities, ready=True), True
+
+    def _caller(self, said: _Implementation | None) -> Caller:
+        if self._known is not None:
+            return self._known
+        return Caller() if said is None else Caller.called(said.name, said.version)
 
     def _answer(self, exchange: Exchange) -> Result | Awaitable[Result]:
         method = self._methods.get(exchange.method)
@@ -436,9 +445,7 @@ class Connection:
         result = self._greeting.initialized(asked.protocol_version)
         self.session.version = str(result["protocolVersion"])
         self.session.capabilities = asked.capabilities
-        self.session.caller = (
-            Caller() if asked.client is None else Caller.called(asked.client.name, asked.client.version)
-        )
+        self.session.caller = self._caller(asked.client)
         return result
 
     def _run(self, exchange: Exchange, outcome: Awaitable[Result], reply: Reply) -> None:
@@ -480,7 +487,7 @@ class Connection:
         if isinstance(error, Fault):
             return failed(request_id, error)
         self._log.event("error", "mcp.request.failed", time(), error=fault(error))
-        return failed(request_id, Fault(INTERNAL_ERROR, "The gateway failed; its log says why."))
+        return failed(request_id, Fault(INTERNAL_ERROR, "It failed inside; the log says why."))
 
     def _take_notification(self, method: str, params: Raw | UnsetType) -> None:
         if method == "notifications/initialized":
@@ -525,6 +532,22 @@ def _declares(capabilities: Mapping[str, Any], needed: Mapping[str, Any]) -> boo
         if name == "elicitation" and not inner and "form" not in declared and "url" in declared:
             return False
     return True
+
+
+def expects_answer(body: bytes) -> bool:
+    """Tell whether anything will be sent back for a message, or for any of a batch."""
+    if body.lstrip()[:1] != b"[":
+        return _wants_answer(body)
+    try:
+        messages = _batches.decode(body)
+    except _UNREADABLE:
+        return True
+    return not messages or len(messages) > _MOST_IN_A_BATCH or any(_wants_answer(bytes(item)) for item in messages)
+
+
+def is_answer(message: bytes) -> bool:
+    """Tell an answer, or several, from a notification: of what a connection sends, those begin with their method."""
+    return not message.startswith(_NOTIFICATION)
 
 
 def _wants_answer(line: bytes) -> bool:

@@ -73,7 +73,7 @@ _CAREFUL = (
     "zed",
 )
 """Parts of the names of clients whose models refuse `:` and `.` in the names of tools."""
-_MOST_SUBSCRIPTIONS = 32
+MOST_SUBSCRIPTIONS = 32
 _LONGEST_CALL = 4000
 """Characters of a name that is read as an app and its tool."""
 _TOOL_OF_A_SITE = re.compile(
@@ -128,7 +128,9 @@ class Server:
         tool_names: ToolNames = "auto",
         locale: str = "en",
         patience_s: float = PATIENCE_S,
+        most_subscriptions: int = MOST_SUBSCRIPTIONS,
     ) -> None:
+        self._most_subscriptions = most_subscriptions
         self._catalogue = catalogue
         self._lookup = lookup
         self._execute = execute
@@ -276,7 +278,8 @@ class Server:
         if not called:
             spelling = self._spelling(exchange)
             guides = nearest(name, self._catalogue.current().apps, most=1)
-            raise UnknownTool("aai-gateway", name, [*map(guide_name, guides), spelling.discover, spelling.execute])
+            known = [*map(guide_name, guides), spelling.discover, spelling.execute]
+            raise UnknownTool(self._greeting.info["name"], name, known)
         return await self._run(exchange, await self._lookup.app(called), tool, arguments)
 
     async def _run(self, exchange: Exchange, found: Found, tool: str, arguments: Mapping[str, Any]) -> Result:
@@ -311,8 +314,8 @@ class Server:
 
         Changes that come faster than they can be told are told as one.
         """
-        if len(self._listening) >= _MOST_SUBSCRIPTIONS:
-            raise Fault(INTERNAL_ERROR, f"at most {_MOST_SUBSCRIPTIONS} subscriptions can be open at once")
+        if len(self._listening) >= self._most_subscriptions:
+            raise Fault(INTERNAL_ERROR, f"at most {self._most_subscriptions} subscriptions can be open at once")
         wanted = exchange.read(_Listen).notifications
         identity = {"_meta": {SUBSCRIPTION: exchange.id}}
         kinds = [kind for kind, asked in (("tools", wanted.tools), ("resources", wanted.resources)) if asked]

@@ -27,7 +27,10 @@ from switchboard.telemetry.logs import Log, fault
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+MCP_PATH = "/mcp"
+"""Where the face for MCP is, if there is one: it says itself whom it does not let in."""
 _READING = ("GET", "HEAD")
 OPEN_PATHS = frozenset({"/", "/health", "/ready", "/metrics", "/openapi.json", "/docs"})
 """What needs no key: nothing here tells what agents there are, or changes anything."""
@@ -44,9 +47,11 @@ class App:
         clock: Clock,
         log: Log,
         callers: Mapping[str, str],
+        mcp: Application | None = None,
     ) -> None:
         self._discovery = discovery
         self._watch = watch
+        self._mcp = mcp
         self._keys = {name: sha256(key.encode()).digest() for name, key in callers.items()}
         self._clock = clock
         self._log = log
@@ -65,15 +70,16 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         caller = self._caller(scope) if scope["type"] == "http" else None
-        if scope["type"] == "http" and caller is None:
+        if scope["type"] == "http" and scope["path"] == MCP_PATH and self._mcp is not None:
+            await self._other(scope, receive, send, self._mcp, caller)
+        elif scope["type"] == "http" and caller is None:
             await _unauthorized(scope, send)
         elif scope["type"] == "http" and scope["path"] == PATH and scope["method"] in _READING:
             await self._discovery(scope, send)
         elif scope["type"] == "http" and scope["path"] == WATCH_PATH and scope["method"] in _READING:
             await self._watch(scope, receive, send)
         elif scope["type"] == "http":
-            scope.setdefault("state", {})["caller"] = caller
-            await self._other(scope, receive, send)
+            await self._other(scope, receive, send, self._rest, caller)
         elif scope["type"] == "lifespan":
             await self._rest(scope, receive, send)
 
@@ -97,9 +103,11 @@ class App:
                 return owners[0]
         return None
 
-    async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _other(
+        self, scope: Scope, receive: Receive, send: Send, application: Application, caller: str | None
+    ) -> None:
         identity = _identity(scope)
-        scope.setdefault("state", {})["request_id"] = identity
+        scope.setdefault("state", {}).update(request_id=identity, caller=caller)
 
         async def identified(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
@@ -107,7 +115,7 @@ class App:
             await send(message)
 
         try:
-            await self._rest(scope, receive, identified)
+            await application(scope, receive, identified)
         except ClientDisconnect:
             return  # there is nobody to answer any more
         except Exception:  # noqa: BLE001 - answered and logged by `_failed`; the framework raises it once more

@@ -21,7 +21,10 @@ class NoSecrets(Secrets):
         if not isinstance(owner, App) or owner.auth is None:
             return None
         name = clean(owner.names.primary, _LONGEST_NAME)
-        message = f"{name} wants a sign-in ({owner.auth.type}), which this version cannot do."
+        message = (
+            f"{name} wants a sign-in ({owner.auth.type}), and a server has nobody who could sign in. "
+            "Use it through a gateway (aai-gateway), where a person can."
+        )
         raise AuthRequired(message, app_id=owner.id, app_name=owner.names.primary, auth_type=owner.auth.type)
 
     async def renewed(self, call: Call, refused: Secret) -> Secret | None:

@@ -49,6 +49,10 @@ class Metrics:
 
         self.watchers = Gauge("switchboard_watchers", "Who watch the catalogue.", registry=self.registry)
         self.watch_events = Counter("switchboard_watch_events", "Events sent to watchers.", registry=self.registry)
+        self.mcp_requests = Counter(
+            "switchboard_mcp_requests", "Messages taken over MCP.", ["method", "status"], registry=self.registry
+        )
+        self.mcp_streams = Gauge("switchboard_mcp_streams", "Open streams of MCP clients.", registry=self.registry)
 
     def text(self) -> bytes:
         """Return everything in the format Prometheus reads."""
