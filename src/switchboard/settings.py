@@ -6,9 +6,10 @@ decides nothing else.
 
 import ipaddress
 import os
+import re
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -32,7 +33,12 @@ _VARIABLES = {
     "drain_seconds": ("SWITCHBOARD_DRAIN_SECONDS",),
     "instance_lease": ("SWITCHBOARD_INSTANCE_LEASE",),
     "database_timeout": ("SWITCHBOARD_DATABASE_TIMEOUT",),
+    "public_registry": ("SWITCHBOARD_PUBLIC_REGISTRY",),
+    "public_url": ("SWITCHBOARD_PUBLIC_URL",),
 }
+
+
+_PUBLIC_URL = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(/[A-Za-z0-9._~/-]*)?")
 
 
 class SettingsError(Exception):
@@ -71,6 +77,10 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Seconds an instance may be silent before others on the same database take over what it had to do."""
     database_timeout: Annotated[float, Meta(gt=0, le=60)] = 5.0
     """Seconds a statement may take in PostgreSQL."""
+    public_registry: bool = False
+    """Whether published apps may be read without a key."""
+    public_url: str = ""
+    """What addresses of this server begin with, where that is not what it is asked under, as behind a proxy."""
 
     @property
     def callers(self) -> dict[str, str]:
@@ -108,6 +118,7 @@ def serve_settings(flags: Mapping[str, Any], environment: Mapping[str, str] = os
         raise SettingsError(f"A setting cannot be used: {error}.") from error
     _check_keys(settings)
     _check_rules(settings)
+    _check_public_url(settings)
     if not settings.callers and not is_loopback(settings.host):
         raise SettingsError(
             f"{settings.host} can be reached from other machines, so an API key is needed. Set SWITCHBOARD_API_KEY, "
@@ -124,6 +135,14 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def keys_for(places: Sequence[str], given: str) -> list[str | None] | None:
+    """Return the key of each place: one for all, or one each in their order; None where the count fits neither."""
+    keys = [None if key == "-" else key for key in given.split()]
+    if len(keys) <= 1:
+        return (keys or [None]) * len(places)
+    return keys if len(keys) == len(places) else None
 
 
 def is_postgres(url: str) -> bool:
@@ -194,6 +213,12 @@ def _check_rules(settings: ServeSettings) -> None:
                 raise SettingsError(
                     f"The rule for {pattern!r} in allow names {name!r}, which has no key. Did you mean {near!r}?"
                 )
+
+
+def _check_public_url(settings: ServeSettings) -> None:
+    """Refuse what others could not use as the beginning of an address; the value is not repeated."""
+    if settings.public_url and not _PUBLIC_URL.fullmatch(settings.public_url):
+        raise SettingsError("The setting public_url must be https://HOST, or https://HOST/PATH, without a query.")
 
 
 def _from_file(path: Path) -> dict[str, Any]:

@@ -34,9 +34,18 @@ OPEN_PATHS = frozenset({"/", "/health", "/ready", "/metrics", "/openapi.json", "
 class App:
     """Takes every request."""
 
-    def __init__(
-        self, discovery: Discovery, routes: list[Route], clock: Clock, log: Log, callers: Mapping[str, str]
+    def __init__(  # noqa: PLR0913 - what requests meet
+        self,
+        discovery: Discovery,
+        routes: list[Route],
+        clock: Clock,
+        log: Log,
+        callers: Mapping[str, str],
+        *,
+        public: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        """Build it; `public` says which paths may be read without a key."""
+        self._public = public
         self._discovery = discovery
         self._keys = {name: sha256(key.encode()).digest() for name, key in callers.items()}
         self._clock = clock
@@ -84,7 +93,7 @@ class App:
             owners = [name for name, known in self._keys.items() if hmac.compare_digest(digest, known)]
             if owners:
                 return owners[0]
-        return None
+        return "anonymous" if scope["method"] in _READING and self._public(scope["path"]) else None
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         identity = _identity(scope)

@@ -1,20 +1,22 @@
-"""Everything that is remembered, in one SQLite file: agents, and their executions."""
+"""Everything that is remembered, in one SQLite file: agents, their executions, and published apps."""
 
 from typing import final
 
 from switchboard.catalog.errors import ServiceUnavailable
 from switchboard.store.sqlite_agents import SqliteAgents
+from switchboard.store.sqlite_apps import SqliteApps
 from switchboard.store.sqlite_database import Database
 from switchboard.store.sqlite_executions import SqliteExecutions
 
 
 @final
 class SqliteStore(SqliteAgents):
-    """The agents of one file, which it opens and closes; executions are in the same file."""
+    """The agents of one file, which it opens and closes; executions and apps are in the same file."""
 
     def __init__(self, path: str) -> None:
         self.database = Database(path)
         super().__init__(self.database)
+        self.apps = SqliteApps(self.database)
         self.executions = SqliteExecutions(self.database)
 
     async def open(self) -> None:
