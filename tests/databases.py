@@ -22,6 +22,8 @@ _PLACES = ("/usr/lib/postgresql", "/usr/local/pgsql")
 _NUMBERS = count()
 _asyncpg: Any = import_module("asyncpg")
 LIMIT_S = 30.0
+MIGRATIONS = len(list((Path(__file__).parents[1] / "src/switchboard/store/migrations/postgres").glob("*.sql")))
+"""How many steps a new database takes."""
 
 
 def binaries() -> Path | None:

@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from switchboard import __version__
+from switchboard.actions.app_ports import Reading
 from switchboard.actions.browse import Browse
 from switchboard.actions.cluster import Cluster, News
 from switchboard.actions.directory import Directory
@@ -25,7 +26,9 @@ from switchboard.actions.executions import Executions
 from switchboard.actions.ledger import Rules
 from switchboard.actions.life import FLUSH_S, TICK_S, Life
 from switchboard.actions.ports import Clock, StoredAgent
+from switchboard.actions.publish import Publish
 from switchboard.actions.register import Register
+from switchboard.actions.shelf import Shelf
 from switchboard.actions.watch import Watch
 from switchboard.catalog.bindings import Json
 from switchboard.catalog.errors import InvalidDescriptor, ServiceUnavailable
@@ -33,6 +36,7 @@ from switchboard.catalog.health import State
 from switchboard.catalog.model import Agent
 from switchboard.control_plane_mcp import Mcp
 from switchboard.descriptors import agent as agents
+from switchboard.descriptors import publishing
 from switchboard.executors.agent import AgentExecutor
 from switchboard.executors.webhooks import Webhooks
 from switchboard.rest.app import App
@@ -41,11 +45,12 @@ from switchboard.rest.events import Events
 from switchboard.rest.executions import ExecutionRoutes
 from switchboard.rest.nodes import Nodes
 from switchboard.rest.pages import Pages
+from switchboard.rest.registry import RegistryRoutes, is_reading
 from switchboard.rest.server import Server, bind
 from switchboard.rest.watch import WatchRoute
 from switchboard.security.rules import AllowRules
 from switchboard.security.secrets import NoSecrets
-from switchboard.settings import AUDITED, ServeSettings, audit_file, database_path, is_postgres
+from switchboard.settings import AUDITED, ServeSettings, audit_file, database_path, is_loopback, is_postgres
 from switchboard.store.audit import AuditFile
 from switchboard.store.audit import read as read_audit
 from switchboard.store.postgres import PostgresStore
@@ -76,6 +81,7 @@ class ControlPlane:
         unsaved = news.states_changed.set if news is not None else None
         self.life = Life(self.directory, self.store, self.clock, self._health_changed, unsaved)
         self.directory.listen(self._learned)
+        self.shelf = Shelf(self.store.apps, self.clock, _read_published(settings), settings.cache_ttl)
         self._fetch: Fetch | None = None
         self._webhook_fetch: Fetch | None = None
         rules = AllowRules(settings.allow)
@@ -98,10 +104,21 @@ class ControlPlane:
         watching = WatchRoute(self.watch, self.clock, metrics, self.log)
         self.pages = Pages(browse, discovery, metrics, self.clock, self.store, __version__, contract("openapi.json"))
         nodes = Nodes(register, browse, self.life, self.clock, metrics)
-        routes = [*nodes.routes(), *ExecutionRoutes(self.executions, self.clock).routes(), *self.pages.routes()]
+        routes = [
+            *nodes.routes(),
+            *ExecutionRoutes(self.executions, self.clock).routes(),
+            *self._registry(settings, rules).routes(),
+            *self.pages.routes(),
+        ]
+        public = is_reading if settings.public_registry else _nothing
         self.mcp = self._mcp(settings, metrics)
         face = None if self.mcp is None else self.mcp.endpoint
-        self.app = App(discovery, watching, routes, self.clock, self.log, settings.callers, face)
+        self.app = App(discovery, watching, routes, self.clock, self.log, settings.callers, public=public, mcp=face)
+
+    def _registry(self, settings: ServeSettings, rules: AllowRules) -> RegistryRoutes:
+        read = _read_published(settings)
+        publish = Publish(self.store.apps, self.shelf, self.clock, read, gate=rules, log=self.log)
+        return RegistryRoutes(self.shelf, publish, settings.public_url)
 
     def _mcp(self, settings: ServeSettings, metrics: Metrics) -> Mcp | None:
         if not settings.mcp_enabled:
@@ -109,6 +126,7 @@ class ControlPlane:
         return Mcp(
             settings,
             directory=self.directory,
+            shelf=self.shelf,
             store=self.store,
             states=self.life.state,
             executions=self.executions,
@@ -126,6 +144,7 @@ class ControlPlane:
             membership=self.store.membership,
             feed=self.store.feed,
             directory=self.directory,
+            shelf=self.shelf,
             life=self.life,
             executions=self.executions,
             clock=self.clock,
@@ -190,6 +209,7 @@ class ControlPlane:
         """
         await self.store.open()
         await self.directory.catch_up()
+        await self.shelf.catch_up()
         if self.cluster is None:
             await self.executions.recover()
         else:
@@ -298,6 +318,16 @@ def _store(settings: ServeSettings, clock: Clock) -> tuple[Clock, SqliteStore | 
     shared = SharedClock(clock)
     lease_s, statement_s = settings.instance_lease, settings.database_timeout
     return shared, PostgresStore(url, shared, lease_s=lease_s, statement_s=statement_s)
+
+
+def _read_published(settings: ServeSettings) -> Callable[[bytes], Reading]:
+    """Return how descriptors are read that are to be published: only a server for this machine lists what is on it."""
+    loopback = is_loopback(settings.host)
+    return lambda raw: publishing.read(raw, loopback=loopback)
+
+
+def _nothing(_: str) -> bool:
+    return False
 
 
 def read_stored(stored: StoredAgent) -> Agent | None:

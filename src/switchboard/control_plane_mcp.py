@@ -9,8 +9,9 @@ from switchboard.actions.execute import Execute
 from switchboard.actions.executions import Executions
 from switchboard.actions.inside import InsideExecutor
 from switchboard.actions.lookup import Lookup
-from switchboard.actions.offer import Apps, Offer
+from switchboard.actions.offer import Offer
 from switchboard.actions.ports import Audit, Clock, Entry, Identified
+from switchboard.actions.shelf import Shelf
 from switchboard.catalog.health import State
 from switchboard.descriptors import aai
 from switchboard.executors.http import HttpExecutor
@@ -46,6 +47,7 @@ class Mcp:
         settings: ServeSettings,
         *,
         directory: Directory,
+        shelf: Shelf,
         store: Identified,
         states: Callable[[str], State | None],
         executions: Executions,
@@ -53,17 +55,15 @@ class Mcp:
         log: Log,
         metrics: Metrics,
         is_shared: bool,
-        apps: Apps | None = None,
-        fetch: "Callable[[], Fetch] | None" = None,
     ) -> None:
-        """Build everything; `fetch` is for tests, which have no public addresses."""
         self._fetch: Fetch | None = None
+        self._is_local = is_loopback(settings.host)
         audit = AuditFile(audit_file("control-plane"))
-        self.offer = Offer(directory, store, states, aai.write, apps=apps, is_shared=is_shared)
+        self.offer = Offer(directory, shelf, store, states=states, describe=aai.write, is_shared=is_shared)
         execute = Execute(
             consent=Policy(settings.mcp_allow),
             secrets=NoSecrets(),
-            executors={"control-plane": InsideExecutor(executions), "http": HttpExecutor(fetch or self._client)},
+            executors={"control-plane": InsideExecutor(executions), "http": HttpExecutor(self._client)},
             audit=BesideTheLedger(audit),
             clock=clock,
             fingerprint=audit.fingerprint,
@@ -77,7 +77,7 @@ class Mcp:
             most_subscriptions=MOST_STREAMS,
         )
         visitors = Visitors(
-            is_local=is_loopback(settings.host),
+            is_local=self._is_local,
             public_url=settings.public_url,
             origins=frozenset(origin.lower() for origin in settings.mcp_origins),
         )
@@ -95,11 +95,11 @@ class Mcp:
             await self._fetch.close()
 
     def _client(self) -> "Fetch":
-        """Return the client for published apps, made when the first one is called: https, and public addresses only."""
+        """Return the client for published apps: https, and public addresses; a server for this machine calls it too."""
         if self._fetch is None:
             from switchboard.net.fetch import Fetch  # noqa: PLC0415 - an instance that calls no apps need not load it
 
-            self._fetch = Fetch()
+            self._fetch = Fetch(loopback=self._is_local)
         return self._fetch
 
 

@@ -42,6 +42,7 @@ folders:
 
 environment:
   AAI_REGISTRY_URL               registries, separated by spaces, where no --registry is given
+  AAI_REGISTRY_KEY               their key, or one for each in the same order, - for none; sent to nobody else
   SWITCHBOARD_LOG_LEVEL          debug, info (default), warning or error
   SWITCHBOARD_VAULT              where secrets and decisions are kept: keychain or file; by default what is there
   SWITCHBOARD_KEY_FILE           a file of 32 bytes or more, mode 0600: the key of the encrypted file
@@ -73,11 +74,13 @@ class Options:
         *,
         dev: bool = False,
         registries: "Sequence[str]" = (),
+        registry_keys: "Sequence[str | None]" = (),
         tool_names: "ToolNames" = "auto",
         consent: "Way" = "auto",
     ) -> None:
         self.dev = dev
         self.registries = tuple(registries)
+        self.registry_keys = tuple(registry_keys) or (None,) * len(self.registries)
         self.tool_names: ToolNames = tool_names
         self.consent: Way = consent
 
@@ -138,8 +141,19 @@ def main(argv: "Sequence[str] | None" = None) -> int:
             parser.error(
                 "a registry is written https://host, or http://localhost:PORT, without a user name or a query."
             )
+    from switchboard.settings import keys_for
+
+    keys = keys_for(registries, os.environ.get("AAI_REGISTRY_KEY", ""))
+    if keys is None:
+        parser.error("AAI_REGISTRY_KEY has to hold one key, or one for each registry, separated by spaces; - is none.")
     return serve(
-        Options(dev=options.dev, registries=registries, tool_names=options.tool_names, consent=options.consent)
+        Options(
+            dev=options.dev,
+            registries=registries,
+            registry_keys=keys,
+            tool_names=options.tool_names,
+            consent=options.consent,
+        )
     )
 
 
@@ -356,8 +370,9 @@ class _Parts:
                 clock=self._clock,
                 system=self._around.system,
                 log=self._log,
+                key=key,
             )
-            for base in self._options.registries
+            for base, key in zip(self._options.registries, self._options.registry_keys, strict=True)
         ]
         while True:
             with self.collection.expecting_more():

@@ -6,13 +6,13 @@ decides nothing else.
 
 import ipaddress
 import os
+import re
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct, ValidationError, convert
 
@@ -33,10 +33,15 @@ _VARIABLES = {
     "drain_seconds": ("SWITCHBOARD_DRAIN_SECONDS",),
     "instance_lease": ("SWITCHBOARD_INSTANCE_LEASE",),
     "database_timeout": ("SWITCHBOARD_DATABASE_TIMEOUT",),
-    "public_url": ("SWITCHBOARD_PUBLIC_URL",),
     "mcp_enabled": ("SWITCHBOARD_MCP_ENABLED", "AGENTFIELD_MCP_ENABLED"),
     "mcp_origins": ("SWITCHBOARD_MCP_ORIGINS",),
+    "public_registry": ("SWITCHBOARD_PUBLIC_REGISTRY",),
+    "public_url": ("SWITCHBOARD_PUBLIC_URL",),
 }
+
+
+_ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+_PUBLIC_URL = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(/[A-Za-z0-9._~/-]*)?")
 
 
 class SettingsError(Exception):
@@ -75,9 +80,10 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Seconds an instance may be silent before others on the same database take over what it had to do."""
     database_timeout: Annotated[float, Meta(gt=0, le=60)] = 5.0
     """Seconds a statement may take in PostgreSQL."""
-
+    public_registry: bool = False
+    """Whether published apps may be read without a key."""
     public_url: str = ""
-    """What others call this server, where it is behind something else; MCP is served under this name too."""
+    """What addresses of this server begin with, where that is not what it is asked under, as behind a proxy."""
     mcp_enabled: bool = True
     """Whether there is MCP at `/mcp`."""
     mcp_origins: list[str] = []
@@ -122,6 +128,7 @@ def serve_settings(flags: Mapping[str, Any], environment: Mapping[str, str] = os
     _check_keys(settings)
     _check_rules(settings)
     _check_mcp(settings)
+    _check_public_url(settings)
     if not settings.callers and not is_loopback(settings.host):
         raise SettingsError(
             f"{settings.host} can be reached from other machines, so an API key is needed. Set SWITCHBOARD_API_KEY, "
@@ -138,6 +145,14 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def keys_for(places: Sequence[str], given: str) -> list[str | None] | None:
+    """Return the key of each place: one for all, or one each in their order; None where the count fits neither."""
+    keys = [None if key == "-" else key for key in given.split()]
+    if len(keys) <= 1:
+        return (keys or [None]) * len(places)
+    return keys if len(keys) == len(places) else None
 
 
 def is_postgres(url: str) -> bool:
@@ -220,23 +235,17 @@ def _check_mcp(settings: ServeSettings) -> None:
             owner, _, capability = rule.partition(":")
             if not owner or not capability:
                 raise SettingsError(
-                    f"The rule {rule!r} for {name!r} in mcp_allow is none. Write owner:capability; both may contain *"
+                    f"The rule {rule!r} for {name!r} in mcp_allow is none. Write owner:capability; both may contain *."
                 )
     for origin in settings.mcp_origins:
-        if not _is_address(origin, path=False):
+        if not _ORIGIN.fullmatch(origin):
             raise SettingsError(f"{origin!r} in mcp_origins is not an origin. Write https://host, or http://host:port.")
-    if settings.public_url and not _is_address(settings.public_url, path=True):
-        raise SettingsError("The setting public_url is not an address. Write https://host, without a user or a query.")
 
 
-def _is_address(text: str, *, path: bool) -> bool:
-    try:
-        parts = urlsplit(text)
-        _ = parts.port  # says whether it is one
-    except ValueError:
-        return False
-    extra = parts.query or parts.fragment or "@" in parts.netloc or (parts.path and not path)
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and not extra
+def _check_public_url(settings: ServeSettings) -> None:
+    """Refuse what others could not use as the beginning of an address; the value is not repeated."""
+    if settings.public_url and not _PUBLIC_URL.fullmatch(settings.public_url):
+        raise SettingsError("The setting public_url must be https://HOST, or https://HOST/PATH, without a query.")
 
 
 def _from_file(path: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import final
 
 from msgspec.structs import replace
 
+from switchboard.actions.app_ports import AppStore, StoredApp
 from switchboard.actions.ports import AgentStore, Clock, ExecutionStore, Note, StoredAgent
 from switchboard.catalog.errors import ServiceUnavailable
 from switchboard.catalog.executions import Ended, Execution
@@ -76,6 +77,58 @@ class MemoryStore(AgentStore):
             self.agents[agent_id] = replace(self.agents[agent_id], state=state, revision=self.revision)
         for agent_id, at in seen.items():
             self.agents[agent_id] = replace(self.agents[agent_id], seen_at=at)
+        return self.revision
+
+    def _check(self) -> None:
+        if self.down:
+            raise ServiceUnavailable("The store is down.")
+
+
+@final
+class MemoryApps(AppStore):
+    """Keeps published apps in memory; can be made to fail, or to let somebody else be faster."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, StoredApp] = {}
+        self.texts: dict[tuple[str, str], bytes] = {}
+        self.revision = 0
+        self.questions = 0
+        self.down = False
+        self.faster: list[StoredApp] = []
+        """What others publish just before somebody else does."""
+
+    async def keep(self, app: StoredApp, after: int) -> int | None:
+        """Remember, unless it is too late."""
+        self._check()
+        if self.faster:
+            self._remember(self.faster.pop())
+        if (self.kept[app.id].revision if app.id in self.kept else 0) != after:
+            return None
+        return self._remember(app)
+
+    async def app(self, app_id: str) -> StoredApp | None:
+        """Return one."""
+        self._check()
+        return self.kept.get(app_id)
+
+    async def edition(self, app_id: str, version: str) -> bytes | None:
+        """Return a descriptor."""
+        self._check()
+        return self.texts.get((app_id, version))
+
+    async def changes(self, since: int) -> tuple[int, Sequence[StoredApp]]:
+        """Return what changed."""
+        self.questions += 1
+        self._check()
+        return self.revision, [app for app in self.kept.values() if app.revision > since]
+
+    def _remember(self, app: StoredApp) -> int:
+        self.revision += 1
+        self.kept[app.id] = replace(app, revision=self.revision)
+        if app.descriptor is not None:
+            self.texts[app.id, app.record.newest.version] = app.descriptor
+        listed = {edition.version for edition in app.record.editions}
+        self.texts = {key: text for key, text in self.texts.items() if key[0] != app.id or key[1] in listed}
         return self.revision
 
     def _check(self) -> None:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from tests.databases import Postgres
+from tests.databases import MIGRATIONS, Postgres
 from tests.store.test_executions import end, execution
 from tests.store.test_stores import stored
 
@@ -45,7 +45,7 @@ def test_many_instances_bring_a_new_database_up_to_date_at_once(postgres: Postgr
             assert len((await stores[0].changes(0))[1]) == 8
 
     asyncio.run(story())
-    assert postgres.execute("SELECT count(*) FROM switchboard.migrations", url) == [(1,)]
+    assert postgres.execute("SELECT count(*) FROM switchboard.migrations", url) == [(MIGRATIONS,)]
 
 
 @pytest.mark.parametrize(("compatible_with", "usable"), [(1, True), (1000, False)])

@@ -1,7 +1,8 @@
 """One instance among several that share a store: it follows the others, and does its share for all.
 
-Changes of agents and ends of executions come as they are told, and are asked for where a word may have been lost. One
-instance decides who is silent, and the store holds it to that. What an instance that is gone has left is taken over.
+Changes of agents and apps, and ends of executions, come as they are told, and are asked for where a word may have been
+lost. One instance decides who is silent, and the store holds it to that. What an instance that is gone has left is
+taken over.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from switchboard.actions.directory import Directory
 from switchboard.actions.executions import Executions
 from switchboard.actions.life import Life
 from switchboard.actions.ports import Clock, Feed, Membership
+from switchboard.actions.shelf import Shelf
 from switchboard.catalog.errors import ServiceUnavailable
 from switchboard.telemetry.logs import Log, fault
 
@@ -36,6 +38,7 @@ class Cluster:
         membership: Membership,
         feed: Feed,
         directory: Directory,
+        shelf: Shelf,
         life: Life,
         executions: Executions,
         clock: Clock,
@@ -45,6 +48,7 @@ class Cluster:
         self._membership = membership
         self._feed = feed
         self._directory = directory
+        self._shelf = shelf
         self._life = life
         self._executions = executions
         self._clock = clock
@@ -116,8 +120,10 @@ class Cluster:
         self._changed.clear()
         try:
             await self._directory.catch_up()
+            await self._shelf.catch_up()
         except ServiceUnavailable:
             self._directory.note_silence("reading")
+            self._shelf.note_silence()
             await asyncio.sleep(PULSE_S)
             self._changed.set()
 

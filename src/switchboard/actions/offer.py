@@ -4,12 +4,13 @@ Kept in step with both: a change of one agent replaces one app, whatever their n
 the same id. Whoever listens is told of many changes at once as one.
 """
 
-from asyncio import TimerHandle, get_running_loop
+from asyncio import TimerHandle, gather, get_running_loop
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, final
+from typing import final
 
 from switchboard.actions.directory import Directory
 from switchboard.actions.ports import Catalogue, Identified, Readiness, Web, WebApp
+from switchboard.actions.shelf import Published, Shelf
 from switchboard.catalog.agent_apps import as_app
 from switchboard.catalog.bindings import Http
 from switchboard.catalog.changes import Change, Gap
@@ -23,27 +24,6 @@ _TELL_S = 0.1
 """How long changes are gathered before somebody is told: a deployment registers hundreds in one go."""
 
 
-class Apps(Protocol):
-    """The apps that are published here."""
-
-    def current(self) -> Mapping[str, App]:
-        """Return every one by its id; another mapping after every change."""
-        ...
-
-    def listen(self, callback: Callable[[], None]) -> None:
-        """Call somebody after every change."""
-        ...
-
-    def published(self, app_id: str) -> bytes | None:
-        """Return the descriptor of one, to the byte."""
-        ...
-
-    @property
-    def stale_since(self) -> float | None:
-        """Since when nobody knows whether that is still so."""
-        ...
-
-
 @final
 class Offer(Catalogue, Web):
     """Holds both as one catalogue of apps; it is also all that is known here of web sites."""
@@ -51,19 +31,20 @@ class Offer(Catalogue, Web):
     def __init__(  # noqa: PLR0913 - two sources, and what is known of their things
         self,
         directory: Directory,
+        shelf: Shelf,
         store: Identified,
+        *,
         states: Callable[[str], State | None],
         describe: Callable[[App], bytes],
-        *,
-        apps: Apps | None = None,
         is_shared: bool = False,
     ) -> None:
         """Prepare to follow; `describe` writes the descriptor of an agent, which has published none."""
         self._directory = directory
+        self._shelf = shelf
         self._store = store
         self._states = states
         self._describe = describe
-        self._apps = apps
+        self._on_shelf: Mapping[str, Published] = {}
         self._is_shared = is_shared
         self._listeners: list[Callable[[], None]] = []
         self._snapshot = Snapshot()
@@ -71,8 +52,7 @@ class Offer(Catalogue, Web):
         self._is_outdated = True
         self._telling: TimerHandle | None = None
         directory.follow(self._follow)
-        if apps is not None:
-            apps.listen(self._everything)
+        shelf.listen(self._restocked)
 
     @property
     def findings(self) -> Sequence[Finding]:
@@ -94,7 +74,8 @@ class Offer(Catalogue, Web):
         """Return agents and apps as they are known now."""
         if self._is_outdated:
             self._is_outdated = False
-            found: dict[str, App] = {} if self._apps is None else dict(self._apps.current())
+            self._on_shelf = self._shelf.apps()
+            found = {app_id: published.app for app_id, published in self._on_shelf.items()}
             agents = self._directory.current().agents.values()
             found |= {agent.id: self._app(agent, self._states(agent.id)) for agent in agents}
             self._place(Snapshot.of(found.values(), version=self._snapshot.version + 1))
@@ -102,10 +83,10 @@ class Offer(Catalogue, Web):
 
     def readiness(self) -> Sequence[Readiness]:
         """Return how far both are."""
-        agents = self._ready("agents", len(self._directory.current().agents), self._directory.stale_since)
-        if self._apps is None:
-            return (agents,)
-        return agents, self._ready("published apps", len(self._apps.current()), self._apps.stale_since)
+        return (
+            _ready("agents", len(self._directory.current().agents), self._directory.stale_since),
+            _ready("published apps", len(self._shelf.apps()), self._shelf.stale_since),
+        )
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call somebody soon after every change."""
@@ -118,8 +99,8 @@ class Offer(Catalogue, Web):
 
     async def settled(self, within_s: float) -> bool:
         """Ask the store what others have taken in a moment ago."""
-        del within_s  # the directory has a limit of its own
-        await self._directory.look_again()
+        del within_s  # both have a limit of their own
+        await gather(self._directory.look_again(), self._shelf.look_again())
         return True
 
     async def published(self, app: App) -> bytes:
@@ -130,10 +111,10 @@ class Offer(Catalogue, Web):
         """
         if app.platform == "agent":
             return self._describe(app)
-        text = None if self._apps is None else self._apps.published(app.id)
-        if text is None:
+        found = self._shelf.apps().get(app.id)
+        if found is None:
             raise NotFound(f"The descriptor of {app.id} is no longer there.", app=app.id)
-        return text
+        return found.raw
 
     async def at(self, origin: str) -> WebApp:
         """Return the published app that calls this site; no site is ever asked from here.
@@ -152,28 +133,33 @@ class Offer(Catalogue, Web):
 
     def _follow(self, change: Change | Gap) -> None:
         if isinstance(change, Gap):
-            self._everything()
-            return
+            self._is_outdated = True  # built anew at the next look: who tells of it has not told everybody yet
+        elif not self._is_outdated:
+            state = change.state or self._states(change.agent_id)
+            self._replace(change.agent_id, None if change.after is None else self._app(change.after, state))
+        self._tell()
+
+    def _restocked(self) -> None:
+        """Take over what has changed on the shelf, except where an agent has the id."""
         if self._is_outdated:
             self._tell()
             return
-        self._replace(change.agent_id, change.after, change.state)
+        before, self._on_shelf = self._on_shelf, self._shelf.apps()
+        agents = self._directory.current().agents
+        for app_id in before.keys() | self._on_shelf.keys():
+            if before.get(app_id) is not self._on_shelf.get(app_id) and app_id not in agents:
+                self._replace(app_id, None)
         self._tell()
 
-    def _replace(self, app_id: str, agent: Agent | None, state: State | None) -> None:
-        app = None if agent is None else self._app(agent, state or self._states(app_id))
-        if app is None and self._apps is not None:
-            app = self._apps.current().get(app_id)
-        self._place(self._snapshot.without_app(app_id) if app is None else self._snapshot.with_app(app))
+    def _replace(self, app_id: str, app: App | None) -> None:
+        """Put an app in the place of what had its id; without one, what is published under it."""
+        published = self._on_shelf.get(app_id)
+        found = app or (None if published is None else published.app)
+        self._place(self._snapshot.without_app(app_id) if found is None else self._snapshot.with_app(found))
 
     def _place(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._findings = []
-
-    def _everything(self) -> None:
-        """Build anew at the next look: who tells of it has not told everybody yet."""
-        self._is_outdated = True
-        self._tell()
 
     def _tell(self) -> None:
         if self._telling is None and self._listeners:
@@ -189,11 +175,11 @@ class Offer(Catalogue, Web):
         standing = Standing(health=agent.health, since=since, reason=reason)
         return as_app(agent, service=self._store.id, origin=f"agents:{self._store.id}", standing=standing)
 
-    @staticmethod
-    def _ready(source: str, count: int, since: float | None) -> Readiness:
-        if since is None:
-            return Readiness(source=source, status="ready", apps=count)
-        return Readiness(source=source, status="down", apps=count, since=since, reason="the store does not answer")
+
+def _ready(source: str, count: int, since: float | None) -> Readiness:
+    if since is None:
+        return Readiness(source=source, status="ready", apps=count)
+    return Readiness(source=source, status="down", apps=count, since=since, reason="the store does not answer")
 
 
 def _site(app: App) -> str:

@@ -8,6 +8,7 @@
     │   ├── InvalidTarget                          a target cannot be read as an address
     │   ├── AmbiguousName                          a name fits several things
     │   ├── RefusedAddress                         an address that must not be called
+    │   ├── Conflict                               it does not go with what is there already
     │   └── RequestTooLarge                        it is longer than we take
     │       └── TooManyValues                      it has more parts than we take
     ├── UnknownApp            UNKNOWN_APP          there is no such app or agent
@@ -115,6 +116,10 @@ class RefusedAddress(InvalidRequest):
 
     def __init__(self, url: str, why: str) -> None:
         super().__init__(f"{url} is not called: {why}.", url=url, why=why)
+
+
+class Conflict(InvalidRequest):
+    """A request is right in itself, and does not go with what is there already; the message says with what."""
 
 
 class RequestTooLarge(InvalidRequest):

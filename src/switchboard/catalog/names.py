@@ -29,9 +29,16 @@ PORTABLE_LIMIT = 39
 
 _DIGESTS = (4, 8, 16)
 """Bytes of the hash in a portable name: the first is short to read, the last cannot be met on purpose."""
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_FORBIDDEN_FOLDER = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 _MARKED_KINDS: tuple[Kind, ...] = ("skill", "reasoner")
 _LONGEST_TARGET = 4000
 """An owner and a name of 500 characters each, every one of them percent-encoded, and a kind between them."""
+
+
+def is_folder_name(text: str) -> bool:
+    """Tell whether a folder may have this name on every system, and cannot lead anywhere else."""
+    return bool(_FOLDER.fullmatch(text)) and not text.endswith(".") and not _FORBIDDEN_FOLDER.fullmatch(text)
 
 
 class Address(Struct, frozen=True):

@@ -1,12 +1,13 @@
 """Who is to answer over the network: the control plane and the registries that the user has named."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from switchboard.catalog.errors import ServiceUnavailable, SwitchboardError
 from switchboard.doctor.checks import Finding
+from switchboard.settings import keys_for
 
 if TYPE_CHECKING:
     from switchboard.net.fetch import Fetch
@@ -16,6 +17,7 @@ _GOOD = 200
 _KEY_REFUSED = (401, 403)
 _SHAPES = ("/api/v1/apps", "/v1/apps")
 SERVER, KEY, REGISTRIES = "AGENTFIELD_SERVER", "AGENTFIELD_API_KEY", "AAI_REGISTRY_URL"
+REGISTRY_KEY = "AAI_REGISTRY_KEY"
 
 
 def control_plane(environment: Mapping[str, str]) -> Iterator[Finding]:
@@ -57,34 +59,49 @@ def registries(environment: Mapping[str, str]) -> Iterator[Finding]:
     if not named:
         yield Finding("registries", "ok", f"none is named ({REGISTRIES})")
         return
-    yield from asyncio.run(_registries(named))
+    keys = keys_for(named, environment.get(REGISTRY_KEY, ""))
+    if keys is None:
+        remedy = f"Give one key for all of {REGISTRIES}, or one for each in the same order, - where none is needed."
+        yield Finding("registries", "problem", f"{REGISTRY_KEY} does not fit {REGISTRIES}", remedy)
+        return
+    yield from asyncio.run(_registries(named, keys))
 
 
-async def _registries(named: list[str]) -> list[Finding]:
+async def _registries(named: list[str], keys: Sequence[str | None]) -> list[Finding]:
     from switchboard.net.fetch import Fetch  # noqa: PLC0415 - as above
     from switchboard.net.guard import is_reachable  # noqa: PLC0415
 
     fetch = Fetch(loopback=True, permitted=is_reachable)
     try:
-        return list(await asyncio.gather(*(_registry(fetch, url) for url in named)))
+        return list(await asyncio.gather(*(_registry(fetch, url, key) for url, key in zip(named, keys, strict=True))))
     finally:
         await fetch.close()
 
 
-async def _registry(fetch: "Fetch", url: str) -> Finding:
+async def _registry(fetch: "Fetch", url: str, key: str | None) -> Finding:
     from switchboard.net.fetch import Limits  # noqa: PLC0415 - as above
 
     shown, remedy = _shown(url), f"Correct {REGISTRIES}, or ask who runs the registry."
+    headers = [("Authorization", f"Bearer {key}")] if key else []
     seen: list[int] = []
     for shape in _SHAPES:
         try:
             answer = await fetch.send(
-                "GET", url.rstrip("/") + shape, limits=Limits(seconds=_ASK_S / 2), body_wanted=lambda _: False
+                "GET",
+                url.rstrip("/") + shape,
+                headers=headers,
+                limits=Limits(seconds=_ASK_S / 2),
+                body_wanted=lambda _: False,
             )
         except SwitchboardError as error:
             return Finding("registries", "problem", f"{shown} cannot be asked ({error.code})", remedy)
         if answer.status == _GOOD:
             return Finding("registries", "ok", f"{shown} answers")
+        if answer.status in _KEY_REFUSED:
+            given = "does not take the key" if key else "wants a key"
+            return Finding(
+                "registries", "problem", f"{shown} {given}", f"Set {REGISTRY_KEY} to a key of that registry."
+            )
         seen.append(answer.status)
     return Finding("registries", "problem", f"{shown} has no list of apps (it answers {seen[0]})", remedy)
 

@@ -17,6 +17,7 @@ from switchboard.telemetry.logs import timestamp
 
 STATUS: dict[type[SwitchboardError], tuple[int, str]] = {
     errors.InvalidQuery: (400, "invalid_parameter"),
+    errors.Conflict: (409, "conflict"),
     errors.RequestTooLarge: (413, "payload_too_large"),
     errors.InvalidRequest: (400, "invalid_request"),
     errors.UnknownApp: (404, "not_found"),

@@ -47,8 +47,12 @@ class App:
         clock: Clock,
         log: Log,
         callers: Mapping[str, str],
+        *,
+        public: Callable[[str], bool] = lambda _: False,
         mcp: Application | None = None,
     ) -> None:
+        """Build it; `public` says which paths may be read without a key."""
+        self._public = public
         self._discovery = discovery
         self._watch = watch
         self._mcp = mcp
@@ -101,7 +105,7 @@ class App:
             owners = [name for name, known in self._keys.items() if hmac.compare_digest(digest, known)]
             if owners:
                 return owners[0]
-        return None
+        return "anonymous" if scope["method"] in _READING and self._public(scope["path"]) else None
 
     async def _other(
         self, scope: Scope, receive: Receive, send: Send, application: Application, caller: str | None

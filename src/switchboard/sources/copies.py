@@ -19,12 +19,11 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from switchboard.catalog.bindings import Http, McpHttp, Skill
 from switchboard.catalog.errors import InvalidDescriptor, RefusedAddress
-from switchboard.catalog.findings import Problem
 from switchboard.catalog.model import App, Platform
-from switchboard.descriptors import aai
+from switchboard.catalog.names import is_folder_name
 from switchboard.descriptors.document import LARGEST
+from switchboard.descriptors.web import read_web
 from switchboard.sources.files import read_regular
 
 TTL_S = 24 * 60 * 60
@@ -33,8 +32,6 @@ _META = ".meta"
 _LARGEST_META = 16 * 1024
 LONGEST_SOURCE = 2000
 """How long an address may be that is noted: a note that were too long to be read would be none."""
-_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-_FORBIDDEN = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 _SENDABLE = re.compile(r"[\x20-\x7e]{1,1000}")
 _LEFTOVER = re.compile(r"\..+\.\d+\.\d+")
 _PORTS = {"https": 443, "http": 80}
@@ -197,9 +194,7 @@ def sweep(parent: Path, before: float) -> None:
 
 def safe_folder(parent: Path, name: str) -> Path | None:
     """Return the folder of that name inside `parent`; None where the name could lead anywhere else."""
-    if not _SAFE.fullmatch(name) or name.endswith(".") or _FORBIDDEN.fullmatch(name):
-        return None
-    return parent / name
+    return parent / name if is_folder_name(name) else None
 
 
 def host_folder(parent: Path, origin: str) -> Path | None:
@@ -246,18 +241,6 @@ def shown_address(url: str) -> str:
         return str(error.details["url"])
 
 
-def read_web(raw: bytes, *, system: Platform, origin: str, folder: str = "") -> aai.Reading:
-    """Read a descriptor that a stranger sent: a site must not make this machine run programs.
-
-    The first drafts have an entry for each system in one file; there the one for the web is meant.
-    """
-    reading = _on_the_web(aai.read(raw, system=system, folder=folder, origin=origin))
-    if reading.app is None:
-        as_web = _on_the_web(aai.read(raw, system="web", folder=folder, origin=origin))
-        return reading if as_web.app is None else as_web
-    return reading
-
-
 def web_app(raw: bytes, *, system: Platform, origin: str, source: str) -> App:
     """Return the app of a descriptor that a stranger sent.
 
@@ -269,17 +252,6 @@ def web_app(raw: bytes, *, system: Platform, origin: str, source: str) -> App:
         problems = [str(problem) for problem in reading.problems if problem.severity == "error"]
         raise InvalidDescriptor(f"The descriptor at {source} cannot be used: {problems[0]}.", problems=problems)
     return reading.app
-
-
-def _on_the_web(reading: aai.Reading) -> aai.Reading:
-    execution = reading.app.execution if reading.app is not None else None
-    match execution:
-        case None | Http() | McpHttp() | Skill(path=None):
-            return reading
-        case _:
-            message = f"{execution.kind} runs on this machine, which a web site cannot ask for; use http"
-            problem = Problem("error", "value", "$.execution.type", message)
-            return aai.Reading(None, (*reading.problems, problem))
 
 
 def _file_name(host: str) -> str:

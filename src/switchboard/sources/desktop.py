@@ -17,6 +17,7 @@ from switchboard.catalog.findings import Finding, Problem
 from switchboard.catalog.model import App, Platform
 from switchboard.descriptors import aai
 from switchboard.descriptors.document import LARGEST
+from switchboard.descriptors.web import read_web
 from switchboard.sources import copies
 from switchboard.sources.files import read_regular, shown
 from switchboard.sources.places import Place
@@ -107,7 +108,7 @@ class Desktop(Source):
         # Whatever lies among the copies may have come over the network, also where nothing says so any more.
         if place.holds_copies:
             folder = candidate.folder if site is None else ""
-            reading = copies.read_web(raw, system=self._system, origin=origin, folder=folder)
+            reading = read_web(raw, system=self._system, origin=origin, folder=folder)
         else:
             reading = aai.read(raw, system=self._system, folder=candidate.folder, origin=origin)
         problems = (*reading.problems, *self._foreign(reading.app))

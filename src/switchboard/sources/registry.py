@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from switchboard.actions.ports import Clock
 from switchboard.catalog.errors import (
     AnswerTooLarge,
+    AuthRequired,
     CallTimeout,
     InvalidRequest,
     NotFound,
@@ -54,6 +55,7 @@ _MOST_TIMEOUTS = 3
 _SHOWN_IDS = 5
 _LEFTOVER_S = 60 * 60
 _OK, _NOT_MODIFIED = 200, 304
+_WANTS_KEY = (401, 403)
 _ABSENT = frozenset({404, 405, 410})
 
 
@@ -82,6 +84,7 @@ class _Entry(Struct):
     id: str | UnsetType = UNSET
     app_id: str | UnsetType = field(default=UNSET, name="appId")
     app_id_snake: str | UnsetType = field(default=UNSET, name="app_id")
+    version: Any = None
     descriptor_url: str | None = None
     descriptor_url_camel: str | None = field(default=None, name="descriptorUrl")
     aai_url: str | None = None
@@ -105,6 +108,10 @@ class _Entry(Struct):
         return None
 
 
+class _Versioned(Struct):
+    version: Any = None
+
+
 class _Directory(Struct):
     apps: list[Raw]
 
@@ -121,8 +128,11 @@ class Registry:
         clock: Clock,
         system: Platform,
         log: Log,
+        key: str | None = None,
         patience_s: float = _PATIENCE_S,
     ) -> None:
+        """Build it; `key` opens this registry, and is sent to its own origin only."""
+        self._key = key
         self._base = base.rstrip("/")
         self._folder = folder
         self._fetches = fetches
@@ -190,6 +200,9 @@ class Registry:
 
     def _listed(self, url: str, answer: "Answer") -> "_Listing":
         where = copies.shown_address(url)
+        if answer.status in _WANTS_KEY:
+            given = "does not take the key" if self._key else "wants a key"
+            raise AuthRequired(f"The registry {where} {given} (AAI_REGISTRY_KEY).", registry=where)
         if answer.status != _OK:
             raise ServiceUnavailable(
                 f"The registry {where} answers {answer.status}.", registry=where, status=answer.status
@@ -285,7 +298,7 @@ class Registry:
         known = copy if copy is not None and copy.meta.asked == url else None
         if inline is not None:
             return None if known and known.raw == inline else Copy(inline, self._note(now, url, url))
-        if known is not None and known.meta.is_fresh(now):
+        if known is not None and known.meta.is_fresh(now) and not _is_newer(entry, known):
             return None
         answer = await self._patiently(url, look, known)
         ended = answer.url
@@ -324,7 +337,9 @@ class Registry:
         headers = [("Accept", "application/json"), *([("If-None-Match", etag)] if etag else [])]
         limits = Limits(size=size) if size is not None else Limits()
         if named:
-            return await self._get_named(url, headers, limits)
+            # The client drops it where a redirect leads elsewhere.
+            key = [("Authorization", f"Bearer {self._key}")] if self._key else []
+            return await self._get_named(url, [*headers, *key], limits)
         return await self._fetches().strangers.send("GET", url, headers=headers, limits=limits)
 
     async def _get_named(self, url: str, headers: Sequence[tuple[str, str]], limits: "Limits") -> "Answer":
@@ -407,6 +422,16 @@ def _source(entry: _Entry, listing: _Listing) -> str:
     if entry.url is None:
         raise InvalidRequest("the entry has neither a descriptor nor an address of one")
     return _checked(copies.spelled(urljoin(listing.url, entry.url)))
+
+
+def _is_newer(entry: _Entry, copy: Copy) -> bool:
+    """Tell whether a registry lists another version than the one that was copied, however fresh that is."""
+    if not isinstance(entry.version, str):
+        return False
+    try:
+        return msgspec.json.decode(copy.raw, type=_Versioned).version != entry.version
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return True
 
 
 def _checked(url: str) -> str:

@@ -6,6 +6,7 @@ from typing import final
 from switchboard.actions.ports import Identified
 from switchboard.catalog.errors import ServiceUnavailable
 from switchboard.store.postgres_agents import PostgresAgents
+from switchboard.store.postgres_apps import PostgresApps
 from switchboard.store.postgres_cluster import LEASE_S, PostgresMembership
 from switchboard.store.postgres_database import STATEMENT_S, Connection, Database
 from switchboard.store.postgres_executions import PostgresExecutions
@@ -15,7 +16,7 @@ from switchboard.telemetry.clock import SharedClock
 
 @final
 class PostgresStore(PostgresAgents, Identified):
-    """The agents of one database, which it connects to; executions, and who else is there, are in the same one."""
+    """The agents of one database, which it connects to; executions, apps, and who else is there, are too."""
 
     def __init__(
         self,
@@ -31,6 +32,7 @@ class PostgresStore(PostgresAgents, Identified):
         self.database = Database(url, clock, {"statement_s": statement_s})
         super().__init__(self.database)
         self._id = ""
+        self.apps = PostgresApps(self.database)
         self.executions = PostgresExecutions(self.database, self.instance)
         self.membership = PostgresMembership(self.database, self.instance, lease_s)
         self.feed = PostgresFeed(self.database)

@@ -42,7 +42,7 @@ _CHANGES = """SELECT a.id, a.registration, l.state, a.registered_at, COALESCE(b.
 FROM agents a LEFT JOIN life l USING (id) LEFT JOIN beats b USING (id)
 WHERE a.id IN (SELECT id FROM agents WHERE revision > $1 UNION ALL SELECT id FROM life WHERE revision > $1)
 ORDER BY newest"""
-_TAKE = "UPDATE revision SET value = value + 1 RETURNING value"
+TAKE = "UPDATE revision SET value = value + 1 RETURNING value"
 # A state from before a newer registration says nothing about it. Not in one statement with the revision: that would
 # look at agents as they were before it waited for its turn.
 _SAVE_STATES = """UPDATE life SET state = given.state, revision = $4
@@ -112,7 +112,7 @@ class PostgresAgents(AgentStore):
 
 async def save_states(connection: Connection, states: Mapping[str, State]) -> int:
     """Write states under one new revision, and return that."""
-    revision: int = await connection.fetchval(_TAKE)
+    revision: int = await connection.fetchval(TAKE)
     ids = [written(agent_id) for agent_id in states]
     texts = [encoded(state) for state in states.values()]
     await connection.execute(_SAVE_STATES, ids, texts, [state.since for state in states.values()], revision)
@@ -123,7 +123,7 @@ async def save_silences(
     connection: Connection, states: Mapping[str, State], heard: Mapping[str, float], decider: str
 ) -> tuple[int, list[str]]:
     """Write what somebody decided about who is silent; return the revision, and whom it holds for."""
-    revision: int = await connection.fetchval(_TAKE)
+    revision: int = await connection.fetchval(TAKE)
     ids = [written(agent_id) for agent_id in states]
     texts = [encoded(state) for state in states.values()]
     since = [heard[agent_id] for agent_id in states]

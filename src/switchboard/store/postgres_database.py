@@ -297,10 +297,10 @@ async def _migrate(connection: Connection) -> None:
         )
         rows = await connection.fetch("SELECT number, compatible_with FROM migrations")
         seen: dict[int, int] = {row[0]: row[1] for row in rows}
-        newest = len(scripts)
+        newest = max(scripts)
         if any(number > newest and needed > newest for number, needed in seen.items()):
             raise ServiceUnavailable("The database was changed by a newer version. This one cannot use it any more.")
-        for number, script in enumerate(scripts, 1):
+        for number, script in sorted(scripts.items()):
             if number not in seen:
                 await connection.execute(script, timeout=MIGRATE_S)
                 await connection.execute(
@@ -308,10 +308,11 @@ async def _migrate(connection: Connection) -> None:
                 )
 
 
-def _scripts() -> list[str]:
+def _scripts() -> dict[int, str]:
+    """Return every migration by the number in its name."""
     folder = files("switchboard.store").joinpath("migrations", "postgres")
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [folder.joinpath(name).read_text(encoding="utf-8") for name in names]
+    return {int(name.partition("_")[0]): folder.joinpath(name).read_text(encoding="utf-8") for name in names}
 
 
 def _needed(script: str, number: int) -> int:

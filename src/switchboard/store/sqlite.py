@@ -1,4 +1,4 @@
-"""Everything that is remembered, in one SQLite file: agents, and their executions."""
+"""Everything that is remembered, in one SQLite file: agents, their executions, and published apps."""
 
 import sqlite3
 from typing import final
@@ -6,18 +6,20 @@ from typing import final
 from switchboard.actions.ports import Identified
 from switchboard.catalog.errors import ServiceUnavailable
 from switchboard.store.sqlite_agents import SqliteAgents
+from switchboard.store.sqlite_apps import SqliteApps
 from switchboard.store.sqlite_database import Database
 from switchboard.store.sqlite_executions import SqliteExecutions
 
 
 @final
 class SqliteStore(SqliteAgents, Identified):
-    """The agents of one file, which it opens and closes; executions are in the same file."""
+    """The agents of one file, which it opens and closes; executions and apps are in the same file."""
 
     def __init__(self, path: str) -> None:
         self.database = Database(path)
         super().__init__(self.database)
         self._id = ""
+        self.apps = SqliteApps(self.database)
         self.executions = SqliteExecutions(self.database)
 
     @property

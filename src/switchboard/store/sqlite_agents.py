@@ -8,7 +8,7 @@ import msgspec
 from switchboard.actions.ports import AgentStore, StoredAgent
 from switchboard.catalog.bindings import Json
 from switchboard.catalog.health import State
-from switchboard.store.sqlite_database import Database
+from switchboard.store.sqlite_database import Database, next_revision
 
 
 class SqliteAgents(AgentStore):
@@ -29,7 +29,7 @@ class SqliteAgents(AgentStore):
         """Remember an agent for good."""
 
         def write(connection: sqlite3.Connection) -> int:
-            revision = _next_revision(connection)
+            revision = next_revision(connection)
             connection.execute(
                 "INSERT INTO agents (id, registration, state, registered_at, revision) VALUES (?, ?, ?, ?, ?)"
                 " ON CONFLICT (id) DO UPDATE SET registration = excluded.registration, state = excluded.state,"
@@ -45,7 +45,7 @@ class SqliteAgents(AgentStore):
         """Forget an agent."""
 
         def write(connection: sqlite3.Connection) -> int:
-            revision = _next_revision(connection)
+            revision = next_revision(connection)
             connection.execute(
                 "UPDATE agents SET registration = NULL, state = NULL, revision = ? WHERE id = ?", (revision, agent_id)
             )
@@ -73,7 +73,7 @@ class SqliteAgents(AgentStore):
         """Remember changed states and last signs of life in one transaction."""
 
         def write(connection: sqlite3.Connection) -> int:
-            revision = _next_revision(connection) if states else 0
+            revision = next_revision(connection) if states else 0
             # A state from before a newer registration says nothing about it.
             connection.executemany(
                 "UPDATE agents SET state = ?, revision = ?"
@@ -84,11 +84,6 @@ class SqliteAgents(AgentStore):
             return revision
 
         return await self._database.write(write)
-
-
-def _next_revision(connection: sqlite3.Connection) -> int:
-    revision: int = connection.execute("UPDATE revision SET value = value + 1 RETURNING value").fetchone()[0]
-    return revision
 
 
 def _write_beats(connection: sqlite3.Connection, seen: Mapping[str, float]) -> None:

@@ -231,13 +231,18 @@ def _locked(path: Path) -> BinaryIO:
     return file
 
 
+def next_revision(connection: sqlite3.Connection) -> int:
+    """Take the revision of a change that others have to learn of."""
+    revision: int = connection.execute("UPDATE revision SET value = value + 1 RETURNING value").fetchone()[0]
+    return revision
+
+
 def _migrate(connection: sqlite3.Connection) -> None:
-    """Run every migration the file has not seen, each in one transaction with its number."""
-    scripts = sorted(
-        (entry for entry in files("switchboard.store").joinpath("migrations").iterdir() if entry.name.endswith(".sql")),
-        key=lambda entry: entry.name,
-    )
+    """Run every migration the file has not seen, in the order of their numbers, each in one transaction with it."""
+    folder = files("switchboard.store").joinpath("migrations")
+    scripts = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".sql")), key=lambda one: one.name)
     known: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    for number, script in enumerate(scripts, 1):
+    for script in scripts:
+        number = int(script.name.partition("_")[0])
         if number > known:
             connection.executescript(f"BEGIN IMMEDIATE; {script.read_text()} PRAGMA user_version = {number}; COMMIT;")
