@@ -1,6 +1,6 @@
-"""Drive an MCP server on stdio with the official clients, each in a process of its own.
+"""Drive an MCP server with the official clients, each in a process of its own: one on stdio, or one that is there.
 
-The server is given exactly the environment that the test passes. What a client makes of an answer is its step's
+A server on stdio is given exactly the environment that the test passes. What a client makes of an answer is its step's
 outcome; a client that cannot connect, crashes or takes too long fails the test, with its and the server's stderr.
 """
 
@@ -42,15 +42,20 @@ def _node() -> Path:
 NODE = _node()
 
 
-def run(
+def run(  # noqa: PLR0913 - who calls whom, and how
     client: Client,
     command: Sequence[str],
     steps: Sequence[Mapping[str, Any]],
     env: Mapping[str, str],
     within_s: float = 60,
+    *,
+    headers: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Let one client start the server and take the steps of README.md; return one outcome a step."""
-    given = json.dumps({"environment": dict(env), "steps": list(steps)})
+    """Let one client take the steps of README.md, and return one outcome a step.
+
+    It starts the server, or calls it with these headers where the command is an address.
+    """
+    given = json.dumps({"environment": dict(env), "steps": list(steps), "headers": dict(headers or {})})
     end = _end([*_driver(client), *command], env, within_s, given)
     assert end.code == 0, end.told()
     outcomes = [json.loads(line) for line in end.output.split("\n") if line]
@@ -68,9 +73,11 @@ def inspector(  # noqa: PLR0913 - its options
     arguments: Mapping[str, Any] | None = None,
     uri: str | None = None,
     within_s: float = 60,
+    headers: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Let the inspector's command line start the server and make one request; return `{"result": …}` or `{"error": …}`.
+    """Let the inspector's command line make one request; return `{"result": …}` or `{"error": …}`.
 
+    It starts the server, or calls it with these headers where the command is an address.
     Its error is a word and a sentence of its own: the server's code and data do not come through.
     """
     _require(MODULES)
@@ -80,7 +87,11 @@ def inspector(  # noqa: PLR0913 - its options
     options += ["--tool-name", tool] if tool is not None else []
     options += ["--tool-args-json", json.dumps(arguments)] if arguments is not None else []
     options += ["--uri", uri] if uri is not None else []
-    end = _end([str(NODE), str(program), "--cli", *variables, *options, "--", *command], env, within_s)
+    for name, value in (headers or {}).items():
+        options += ["--header", f"{name}: {value}"]
+    is_address = command[0].startswith("http")
+    server = ["--transport", "http", "--server-url", command[0]] if is_address else ["--", *command]
+    end = _end([str(NODE), str(program), "--cli", *variables, *options, *server], env, within_s)
     errors = [line for line in end.stderr.split("\n") if line.startswith('{"error":')]
     assert end.code == 0 or errors, end.told()
     return json.loads(end.output if end.code == 0 else errors[-1])

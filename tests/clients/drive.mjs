@@ -52,6 +52,10 @@ async function act(step, { client, transport, inbox, protocolVersion }) {
       return client.readResource({ uri: step.uri }, options);
     case 'wait_notification':
       return inbox.take(step.method, step.within_s ?? 10);
+    case 'fetch': {
+      const answer = await fetch(step.url, { method: step.method, headers: step.headers, body: step.body });
+      return { status: answer.status };
+    }
     case 'write_file':
       await writeFile(step.path, step.text);
       return {};

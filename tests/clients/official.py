@@ -1,4 +1,4 @@
-"""official.py legacy|modern COMMAND [ARGUMENT...]: the official Python client, run by its own interpreter.
+"""official.py legacy|modern COMMAND [ARGUMENT...] | URL: the official Python client, run by its own interpreter.
 
 Takes the steps of README.md on stdin and prints one JSON line a step, as the TypeScript drivers do.
 """
@@ -10,6 +10,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation
 from pydantic import BaseModel
 
@@ -79,6 +81,12 @@ async def act(step: dict[str, Any], client: Client, inbox: Inbox, stack: AsyncEx
             return plain(await client.read_resource(step["uri"], cache_mode=page["cache_mode"]))
         case "wait_notification":
             return await inbox.take(step["method"], step.get("within_s", 10))
+        case "fetch":
+            async with httpx2.AsyncClient(trust_env=False) as http:
+                sent = await http.request(
+                    step["method"], step["url"], headers=step.get("headers"), content=step.get("body")
+                )
+            return {"status": sent.status_code}
         case "write_file":
             await asyncio.to_thread(Path(step["path"]).write_text, step["text"], encoding="utf-8")
             return {}
@@ -102,9 +110,14 @@ async def main(era: str, command: str, *arguments: str) -> None:
     given = json.load(sys.stdin)
     inbox = Inbox()
     async with AsyncExitStack() as stack:
+        if command.startswith("http"):
+            http = httpx2.AsyncClient(headers=given["headers"], timeout=60, trust_env=False)
+            server = streamable_http_client(command, http_client=await stack.enter_async_context(http))
+        else:
+            server = StdioServerParameters(command=command, args=list(arguments), env=given["environment"])
         client = await stack.enter_async_context(
             Client(
-                StdioServerParameters(command=command, args=list(arguments), env=given["environment"]),
+                server,
                 # Not pinned to a version: pinned, this client would not ask the server who it is.
                 mode="auto" if era == "modern" else "legacy",
                 client_info=Implementation(name="switchboard-tests", version="1.0.0"),

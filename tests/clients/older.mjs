@@ -1,15 +1,20 @@
-// older.mjs COMMAND [ARGUMENT...] - the TypeScript client most hosts still ship, which knows only the handshake.
+// older.mjs COMMAND [ARGUMENT...] | URL - the TypeScript client most hosts still ship, which knows only the handshake.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { drive, readInput } from './drive.mjs';
 
 const [command, ...args] = process.argv.slice(2);
-const { environment, steps } = await readInput();
-const transport = new StdioClientTransport({ command, args, env: environment });
+const { environment, steps, headers } = await readInput();
+const transport = command.startsWith('http')
+  ? new StreamableHTTPClientTransport(new URL(command), { requestInit: { headers } })
+  : new StdioClientTransport({ command, args, env: environment });
 // This client tells nobody but the transport what was agreed.
 let agreed;
+const tell = transport.setProtocolVersion?.bind(transport);
 transport.setProtocolVersion = (version) => {
   agreed = version;
+  tell?.(version);
 };
 
 await drive({

@@ -33,7 +33,7 @@ NOT_FOR_US = {
     "tasks-required-task-error": TASKS,
     "tasks-status-notifications": f"{TASKS}; and the suite itself skips it until it is rewritten",
     "tasks-wire-fields": TASKS,
-    "server-sse-polling": "resuming a broken HTTP stream is the transport's, and the product speaks over pipes only",
+    "server-sse-polling": "resuming a broken HTTP stream is the transport's, and no transport of ours does",
 }
 """Scenarios that we do not pass, and why that is right."""
 Results = dict[str, set[str]]
@@ -53,12 +53,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Results]:
 
 
 @contextmanager
-def front(log: Path) -> Generator[str]:
-    """Run the front as a process of its own, and give its address."""
+def front(log: Path, program: str = "tests.mcp.conformance.front") -> Generator[str]:
+    """Run a front as a process of its own, and give its address."""
     with (
         log.open("wb") as errors,
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.mcp.conformance.front"],
+        subprocess.Popen(  # noqa: S603 - one of our own
+            [sys.executable, "-m", program],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=errors,
