@@ -4,6 +4,7 @@ from typing import final
 
 from switchboard.actions.ports import Call, Client, Consent
 from switchboard.gateway import Options, serve
+from switchboard.named import named_planes
 
 
 @final
@@ -15,4 +16,4 @@ class Yes(Consent):
 
 
 if __name__ == "__main__":
-    serve(Options(dev=True), consent=Yes())
+    serve(Options(dev=True, control_planes=named_planes(())), consent=Yes())

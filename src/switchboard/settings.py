@@ -4,7 +4,6 @@ Settings come from flags, then the environment, then a file, then defaults. Read
 decides nothing else.
 """
 
-import ipaddress
 import os
 import sys
 import tomllib
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, ValidationError, convert
+
+from switchboard.named import is_loopback
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 CONFIG_VARIABLE = "SWITCHBOARD_CONFIG"
@@ -114,16 +115,6 @@ def serve_settings(flags: Mapping[str, Any], environment: Mapping[str, str] = os
             "or listen on 127.0.0.1."
         )
     return settings
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach a server on this host."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def is_postgres(url: str) -> bool:
