@@ -26,6 +26,7 @@ from switchboard.actions.ledger import Rules
 from switchboard.actions.life import FLUSH_S, TICK_S, Life
 from switchboard.actions.ports import Clock, StoredAgent
 from switchboard.actions.register import Register
+from switchboard.actions.watch import Watch
 from switchboard.catalog.bindings import Json
 from switchboard.catalog.errors import InvalidDescriptor, ServiceUnavailable
 from switchboard.catalog.health import State
@@ -35,10 +36,12 @@ from switchboard.executors.agent import AgentExecutor
 from switchboard.executors.webhooks import Webhooks
 from switchboard.rest.app import App
 from switchboard.rest.discovery import PATH, Discovery
+from switchboard.rest.events import Events
 from switchboard.rest.executions import ExecutionRoutes
 from switchboard.rest.nodes import Nodes
 from switchboard.rest.pages import Pages
 from switchboard.rest.server import Server, bind
+from switchboard.rest.watch import WatchRoute
 from switchboard.security.rules import AllowRules
 from switchboard.security.secrets import NoSecrets
 from switchboard.settings import AUDITED, ServeSettings, audit_file, database_path, is_postgres
@@ -88,11 +91,14 @@ class ControlPlane:
         )
         browse = Browse(self.directory)
         metrics = Metrics()
-        discovery = Discovery(browse, self.clock, metrics, self.log, instance=os.urandom(4).hex())
-        self.pages = Pages(browse, discovery, metrics, self.clock, __version__, contract("openapi.json"))
+        instance = os.urandom(4).hex()
+        discovery = Discovery(browse, self.clock, metrics, self.log, instance)
+        self.watch = Watch(self.directory, Events(instance, self.store, browse.seen_at), instance)
+        watching = WatchRoute(self.watch, self.clock, metrics, self.log)
+        self.pages = Pages(browse, discovery, metrics, self.clock, self.store, __version__, contract("openapi.json"))
         nodes = Nodes(register, browse, self.life, self.clock, metrics)
         routes = [*nodes.routes(), *ExecutionRoutes(self.executions, self.clock).routes(), *self.pages.routes()]
-        self.app = App(discovery, routes, self.clock, self.log, settings.callers)
+        self.app = App(discovery, watching, routes, self.clock, self.log, settings.callers)
 
     def _cluster(self, news: News | None) -> Cluster | None:
         """Return what this instance does because there are others, where there can be any."""
@@ -197,6 +203,8 @@ class ControlPlane:
             self._every(_LOG_FLUSH_S, self._write_log),
             self._every(_GIVE_BACK_S, self._give_back),
             self._every(_FORGET_S, self._forget),
+            self._every(0, self.watch.deliver),
+            self._every(0, self.watch.reassure),
         ]
         if self.cluster is None:
             watching += [self._every(TICK_S, self._tick), self._every(FLUSH_S, self._flush)]
@@ -342,6 +350,7 @@ async def _serve(settings: ServeSettings, clock: Clock | None, listener: Any, ur
 
     def leaving() -> None:
         plane.pages.ready = False
+        loop.call_soon_threadsafe(plane.watch.end)
 
     def ending() -> None:
         loop.call_soon_threadsafe(plane.executions.stop_waiting)

@@ -1053,7 +1053,7 @@ def test_an_agent_that_was_gone_before_the_crash_is_not_waited_for() -> None:
     """Nobody says a second time that it is gone; and one that was removed will never report."""
 
     async def story(plane: Plane, _: AgentServer) -> None:
-        plane.directory.set_health("a", "inactive")
+        plane.directory.set_health("a", State(health="inactive", reason="silent", since=1.0))
         for name, agent_id in (("of_gone", "a"), ("of_removed", "never seen")):
             plane.rows.rows[name] = running(name, acknowledged_at=1000.0, agent_id=agent_id)
         await plane.executions.recover()

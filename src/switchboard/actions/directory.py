@@ -3,6 +3,7 @@
 A read costs no I/O while the snapshot is fresh. After thirty seconds without news the next reader asks the store once
 for what changed, and everybody who comes meanwhile waits for that one answer. Every change carries its revision, so
 what began before a change can never undo it. When the store does not answer, reading goes on from memory, and says so.
+Whoever follows is told every change of the snapshot, in order, in the moment it happens.
 """
 
 from asyncio import Task, create_task, shield, wait_for
@@ -13,8 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from switchboard.actions.ports import AgentStore, Clock, StoredAgent
+from switchboard.catalog.changes import Change, Gap
 from switchboard.catalog.errors import ServiceUnavailable
-from switchboard.catalog.model import Agent, Health
+from switchboard.catalog.health import State
+from switchboard.catalog.model import Agent
 from switchboard.catalog.snapshot import Snapshot
 
 FRESH_S = 30.0
@@ -23,6 +26,10 @@ RETRY_S = 1.0
 Doing = Literal["reading", "writing"]
 PATIENCE_S = 1.0
 _MOST_REMEMBERED = 1000
+_MOST_ONE_BY_ONE = 100
+"""How many agents are taken in one by one where there were none; more are loaded at once."""
+
+Follower = Callable[[Change | Gap], None]
 
 
 class View(Struct, frozen=True):
@@ -49,6 +56,7 @@ class Directory:
         self._fresh_until = 0.0
         self._refresh: Task[None] | None = None
         self._listener: Callable[[StoredAgent], None] | None = None
+        self._followers: list[Follower] = []
         self.seen_at: dict[str, float] = {}
         self._silent: dict[Doing, float] = {}
 
@@ -64,6 +72,10 @@ class Directory:
     def listen(self, listener: Callable[[StoredAgent], None]) -> None:
         """Tell somebody about every agent that comes from the store."""
         self._listener = listener
+
+    def follow(self, follower: Follower) -> None:
+        """Tell somebody every change of the snapshot from now on, whatever led to it."""
+        self._followers.append(follower)
 
     async def look_again(self) -> None:
         """Ask the store for news now, together with everybody who does; silence is noted, and not an error."""
@@ -110,16 +122,17 @@ class Directory:
             ServiceUnavailable: the store does not answer.
         """
         revision, changes = await self._store.changes(self._revision)
-        if revision < self._revision:
+        begins_anew = revision < self._revision
+        if begins_anew:
             # A backup, or a standby that was behind: what this instance knows is from a past that did not happen.
             self._revisions, self._revision = {}, 0
             revision, changes = await self._store.changes(0)
         news = [stored for stored in changes if stored.revision > self._revisions.get(stored.id, 0)]
-        if self._revisions:
+        if begins_anew or (not self._revisions and len(news) > _MOST_ONE_BY_ONE):
+            self._load(news)
+        else:
             for stored in news:
                 self.apply(stored, None if stored.registration is None else self._read(stored))
-        else:
-            self._load(news)
         if self._listener is not None:
             for stored in news:
                 self._listener(stored)
@@ -133,12 +146,16 @@ class Directory:
         if self._revisions.get(stored.id, 0) >= stored.revision:
             return False
         self._revisions[stored.id] = stored.revision
+        before = self._snapshot.agents.get(stored.id)
         if agent is None:
-            self._snapshot = self._snapshot.without_agent(stored.id)
             self.seen_at.pop(stored.id, None)
+            self._move(self._snapshot.without_agent(stored.id), stored.id, None)
             return True
-        self._snapshot = self._snapshot.with_agent(agent)
         self.seen_at[stored.id] = max(stored.seen_at, self.seen_at.get(stored.id, 0.0))
+        if before is not None and agent.capabilities == before.capabilities:
+            agent = replace(agent, capabilities=before.capabilities)  # agents come again and again as they were
+        if agent != before:
+            self._move(self._snapshot.with_agent(agent), stored.id, stored.state)
         return True
 
     def written(self, agent_ids: Iterable[str], revision: int) -> None:
@@ -147,11 +164,26 @@ class Directory:
             if agent_id in self._revisions:
                 self._revisions[agent_id] = max(revision, self._revisions[agent_id])
 
-    def set_health(self, agent_id: str, health: Health) -> None:
+    def set_health(self, agent_id: str, state: State) -> None:
         """Show an agent's new health in the next answer."""
         agent = self._snapshot.agents.get(agent_id)
-        if agent is not None and agent.health != health:
-            self._snapshot = self._snapshot.with_agent(replace(agent, health=health))
+        if agent is not None and agent.health != state.health:
+            self._move(self._snapshot.with_agent(replace(agent, health=state.health)), agent_id, state)
+
+    def _move(self, snapshot: Snapshot, agent_id: str, state: State | None) -> None:
+        """Go on to the next snapshot, and tell what is different in it."""
+        before, self._snapshot = self._snapshot, snapshot
+        if snapshot is before:
+            return
+        change = Change(
+            version=snapshot.version,
+            agent_id=agent_id,
+            before=before.agents.get(agent_id),
+            after=snapshot.agents.get(agent_id),
+            state=state,
+        )
+        for follower in self._followers:
+            follower(change)
 
     def _load(self, changes: Sequence[StoredAgent]) -> None:
         """Take everything in at once: building a snapshot of thousands one by one would copy its indexes each time."""
@@ -160,6 +192,8 @@ class Directory:
         readable = (agent for agent in map(self._read, present) if agent is not None)
         self._snapshot = Snapshot.of(readable, version=self._snapshot.version + 1)
         self.seen_at = {stored.id: stored.seen_at for stored in present}
+        for follower in self._followers:
+            follower(Gap(self._snapshot.version))
 
     def _forget_the_removed(self) -> None:
         """Drop the revisions of agents that are gone: everything up to here was taken in, so nothing older can come."""

@@ -61,12 +61,12 @@ class Life:
         own = self._unsaved_states.get(stored.id) or self._saving.get(stored.id)
         if own is not None and stored.registered_at <= own.since:
             self._overtaken[stored.id] = stored
-            self._directory.set_health(stored.id, own.health)
+            self._directory.set_health(stored.id, own)
             return
         self._unsaved_states.pop(stored.id, None)
         is_known = stored.id in self._states
         self._states[stored.id] = stored.state
-        self._directory.set_health(stored.id, stored.state.health)
+        self._directory.set_health(stored.id, stored.state)
         if is_known:
             self.heard_elsewhere(stored.id, stored.seen_at)
         else:
@@ -198,6 +198,6 @@ class Life:
 
     def _shown(self, agent_id: str, before: State, after: State) -> None:
         if after.health != before.health:
-            self._directory.set_health(agent_id, after.health)
+            self._directory.set_health(agent_id, after)
             if self._changed is not None:
                 self._changed(agent_id, after)

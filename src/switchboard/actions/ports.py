@@ -450,6 +450,15 @@ class ExecutionStore(Protocol):
         ...
 
 
+class Identified(Protocol):
+    """Something that control planes may share, and by which they can be told to share it."""
+
+    @property
+    def id(self) -> str:
+        """Its id: the same for everybody who uses it, for ever, and no other's."""
+        ...
+
+
 class AgentStore(Protocol):
     """What is remembered of agents. Every change has a revision, in the order of commits.
 

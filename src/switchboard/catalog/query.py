@@ -41,7 +41,9 @@ PARAMETERS: tuple[str, ...] = (
     "limit",
     "offset",
 )
-_KNOWN = frozenset(PARAMETERS)
+_PAGING = ("limit", "offset")
+WATCHED: tuple[str, ...] = tuple(name for name in PARAMETERS if name not in _PAGING)
+"""What a watch takes: it has no pages."""
 
 
 class Query(Struct, frozen=True, kw_only=True):
@@ -68,10 +70,26 @@ def parse_query(parameters: Iterable[tuple[str, str]]) -> Query:
     Raises:
         InvalidQuery: a parameter is unknown, repeated where it must not be, or has a value that cannot be meant.
     """
+    return _read(parameters, PARAMETERS)
+
+
+def parse_watch(parameters: Iterable[tuple[str, str]]) -> Query:
+    """Read the decoded parameters of a watch: those of discovery, but for pages and other formats.
+
+    Raises:
+        InvalidQuery: as for discovery, and for `limit`, `offset` and a format that is not JSON.
+    """
+    query = _read(parameters, WATCHED)
+    if query.format != "json":
+        raise _invalid("format", query.format, ("json",), "Must be json: a watch has no other form")
+    return query
+
+
+def _read(parameters: Iterable[tuple[str, str]], known: tuple[str, ...]) -> Query:
     given: dict[str, list[str]] = {}
     for name, value in parameters:
-        if name not in _KNOWN:
-            raise _unknown(name, value)
+        if name not in known:
+            raise _not_paged(name, value) if name in _PAGING else _unknown(name, value, known)
         given.setdefault(name, []).append(value)
     return Query(**{field: value for name in given for field, value in _field(name, given)})
 
@@ -161,9 +179,12 @@ def _invalid(name: str, value: str, allowed: tuple[str, ...], rule: str) -> Inva
     return InvalidQuery(f"Invalid {name} parameter. {rule}", parameter=name, provided=value, allowed=allowed)
 
 
-def _unknown(name: str, value: str) -> InvalidQuery:
-    near = nearest(name.lower(), PARAMETERS, 1)
-    hint = f" Did you mean {near[0]}?" if near else f" Known parameters: {', '.join(PARAMETERS)}."
-    return InvalidQuery(
-        f"Unknown parameter {name[:100]}.{hint}", parameter=name, provided=value, allowed=near or PARAMETERS
-    )
+def _not_paged(name: str, value: str) -> InvalidQuery:
+    message = f"Invalid {name} parameter. A watch has no pages: it is about everything that matches"
+    return InvalidQuery(message, parameter=name, provided=value, allowed=WATCHED)
+
+
+def _unknown(name: str, value: str, known: tuple[str, ...]) -> InvalidQuery:
+    near = nearest(name.lower(), known, 1)
+    hint = f" Did you mean {near[0]}?" if near else f" Known parameters: {', '.join(known)}."
+    return InvalidQuery(f"Unknown parameter {name[:100]}.{hint}", parameter=name, provided=value, allowed=near or known)

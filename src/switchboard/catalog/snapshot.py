@@ -170,12 +170,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
         masks = self._masks(query)
         if masks is None and not query.agents and query.health is None:
             return self._unfiltered(query)
-        matches = [
-            Match(agent, mask)
-            for agent in self._candidates(query, masks)
-            if (query.health is None or agent.health == query.health)
-            and (mask := _full(agent) if masks is None else masks[agent.id])
-        ]
+        matches = self._matches(query, masks)
         if masks is None:
             reasoners = sum([match.agent.reasoner_count for match in matches])
             every = sum([len(match.agent.capabilities) for match in matches])
@@ -189,6 +184,18 @@ class Snapshot(Struct, frozen=True, kw_only=True):
             has_more=len(matches) > query.offset + query.limit,
             matches=tuple(matches[query.offset : query.offset + query.limit]),
         )
+
+    def matches(self, query: Query) -> list[Match]:
+        """Return everything that matches, by id, whatever page is asked for."""
+        return self._matches(query, self._masks(query))
+
+    def _matches(self, query: Query, masks: Masks | None) -> list[Match]:
+        return [
+            Match(agent, mask)
+            for agent in self._candidates(query, masks)
+            if (query.health is None or agent.health == query.health)
+            and (mask := _full(agent) if masks is None else masks[agent.id])
+        ]
 
     def _unfiltered(self, query: Query) -> Page:
         agents = (self.agents[agent_id] for agent_id in self.agent_ids[query.offset : query.offset + query.limit])

@@ -1,4 +1,4 @@
-"""The whole REST face as one ASGI application: who may come in, then discovery, then everything else.
+"""The whole REST face as one ASGI application: who may come in, then discovery and watching, then everything else.
 
 Every answer has a request id, every refusal a JSON body.
 """
@@ -20,6 +20,8 @@ from switchboard.catalog.errors import InternalError, SwitchboardError
 from switchboard.catalog.text import nearest
 from switchboard.rest.answers import error_body, error_response, plain_error, request_id
 from switchboard.rest.discovery import PATH, Discovery
+from switchboard.rest.watch import PATH as WATCH_PATH
+from switchboard.rest.watch import WatchRoute
 from switchboard.telemetry.logs import Log, fault
 
 Scope = MutableMapping[str, Any]
@@ -34,15 +36,22 @@ OPEN_PATHS = frozenset({"/", "/health", "/ready", "/metrics", "/openapi.json", "
 class App:
     """Takes every request."""
 
-    def __init__(
-        self, discovery: Discovery, routes: list[Route], clock: Clock, log: Log, callers: Mapping[str, str]
+    def __init__(  # noqa: PLR0913, PLR0917 - each is a collaborator
+        self,
+        discovery: Discovery,
+        watch: WatchRoute,
+        routes: list[Route],
+        clock: Clock,
+        log: Log,
+        callers: Mapping[str, str],
     ) -> None:
         self._discovery = discovery
+        self._watch = watch
         self._keys = {name: sha256(key.encode()).digest() for name, key in callers.items()}
         self._clock = clock
         self._log = log
         self._routes = routes
-        self._paths = sorted({route.path for route in routes} | {PATH})
+        self._paths = sorted({route.path for route in routes} | {PATH, WATCH_PATH})
         self._rest = Starlette(
             routes=routes,
             exception_handlers={
@@ -60,6 +69,8 @@ class App:
             await _unauthorized(scope, send)
         elif scope["type"] == "http" and scope["path"] == PATH and scope["method"] in _READING:
             await self._discovery(scope, send)
+        elif scope["type"] == "http" and scope["path"] == WATCH_PATH and scope["method"] in _READING:
+            await self._watch(scope, receive, send)
         elif scope["type"] == "http":
             scope.setdefault("state", {})["caller"] = caller
             await self._other(scope, receive, send)
@@ -119,7 +130,7 @@ class App:
         return response
 
     def _methods(self, path: str) -> list[str]:
-        if path == PATH:
+        if path in (PATH, WATCH_PATH):
             return list(_READING)
         matching = (route.methods or set() for route in self._routes if route.path_regex.match(path))
         return sorted(set[str]().union(*matching))

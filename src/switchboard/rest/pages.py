@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from switchboard.actions.browse import Browse
-from switchboard.actions.ports import Clock
+from switchboard.actions.ports import Clock, Identified
 from switchboard.rest.answers import json_response, time_text
 from switchboard.rest.discovery import Discovery
 from switchboard.telemetry.metrics import Metrics
@@ -22,8 +22,16 @@ class Pages:
     """What is not discovery and not about nodes."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - each is a collaborator
-        self, browse: Browse, discovery: Discovery, metrics: Metrics, clock: Clock, version: str, contract: Path
+        self,
+        browse: Browse,
+        discovery: Discovery,
+        metrics: Metrics,
+        clock: Clock,
+        store: Identified,
+        version: str,
+        contract: Path,
     ) -> None:
+        self._store = store
         self._browse = browse
         self._discovery = discovery
         self._metrics = metrics
@@ -51,7 +59,7 @@ class Pages:
             "status": "healthy" if view.stale_since is None else "degraded",
             "version": self._version,
             "agents": len(view.snapshot.agents),
-            "store": {"status": store},
+            "store": {"status": store, "id": self._store.id},
             "timestamp": time_text(self._clock.now()),
         }
         if view.stale_since is not None:

@@ -35,11 +35,11 @@ class Question:
     __slots__ = ("asked", "filters", "is_lookup", "query", "tag", "used")
 
     def __init__(self, text: bytes) -> None:
-        self.query = query = parse_query(_pairs(text))
+        self.query = query = parse_query(pairs(text))
         self.tag = b"%08x" % zlib.crc32(msgspec.json.encode(query))
         self.is_lookup = bool(query.agents) and all(map(patterns.is_exact, query.agents))
         """Whether it names agents by id: there are too many different ones to remember every answer."""
-        self.filters = _filters(query)
+        self.filters = filters_of(query)
         self.used = _used(query)
         self.asked = 0
 
@@ -81,7 +81,7 @@ def wishes(headers: Headers) -> Wishes:
     return Wishes(request_id(identity.decode("latin-1")) if identity else new_request_id(), has, encodings)
 
 
-def _pairs(text: bytes) -> list[tuple[str, str]]:
+def pairs(text: bytes) -> list[tuple[str, str]]:
     """Decode the parameters; a flood of them is refused before they are looked at."""
     if text.count(b"&") >= _MOST_PARAMETERS:
         message = f"Too many parameters. At most {_MOST_PARAMETERS} are allowed"
@@ -94,7 +94,8 @@ def _pairs(text: bytes) -> list[tuple[str, str]]:
     return [(name, value) for name, _, value in parts]
 
 
-def _filters(query: Query) -> dict[str, Any]:
+def filters_of(query: Query) -> dict[str, Any]:
+    """Return what a query asks for, as a log says it."""
     given = {
         "agent_ids": list(query.agents),
         "reasoner": query.reasoner,

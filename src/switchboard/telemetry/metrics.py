@@ -47,6 +47,9 @@ class Metrics:
         self.heartbeats = Counter("switchboard_heartbeats", "Signs of life taken in.", registry=self.registry)
         self.agents = Gauge("switchboard_agents", "Agents by health.", ["health"], registry=self.registry)
 
+        self.watchers = Gauge("switchboard_watchers", "Who watch the catalogue.", registry=self.registry)
+        self.watch_events = Counter("switchboard_watch_events", "Events sent to watchers.", registry=self.registry)
+
     def text(self) -> bytes:
         """Return everything in the format Prometheus reads."""
         return generate_latest(self.registry)
