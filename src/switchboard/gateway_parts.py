@@ -32,7 +32,7 @@ class Parts:
         from switchboard.catalog.locales import from_environment
         from switchboard.executors.http import HttpExecutor
         from switchboard.executors.native import native
-        from switchboard.local_apps import surroundings
+        from switchboard.local_apps import agents_of, surroundings
         from switchboard.mcp.server import Server
         from switchboard.permissions import Permissions
         from switchboard.settings import audit_file
@@ -50,7 +50,7 @@ class Parts:
         self._problems: set[tuple[str, str]] = set()
         self._native = native(self._around.environment)
         self._desktop = Desktop(places(self._around, dev=options.dev), self._around.system)
-        self._planes = self._control_planes()
+        self._planes = agents_of(options.control_planes, self._named, self._clock, log)
         self.collection = Collection([self._desktop, *([self._planes] if self._planes else [])], self._clock)
         web = WellKnown(site_copies(self._around), self._strangers, self._clock, self._around.system)
         audit = AuditFile(audit_file("gateway"))
@@ -204,16 +204,6 @@ class Parts:
         self._report_problems()
         self._event("info", "registry.synced", **{key: getattr(synced, key) for key in synced.__struct_fields__})
 
-    def _control_planes(self) -> "ControlPlanes | None":
-        if not self._options.control_planes:
-            return None
-        from switchboard.actions.ports import Plane
-        from switchboard.sources.control_plane import ControlPlanes
-
-        named = self._options.control_planes
-        planes = [Plane(url=one.url, headers=(("X-API-Key", one.key),) if one.key else ()) for one in named]
-        return ControlPlanes(planes, self._named, self._clock, self._log)
-
     def _agents(self) -> "dict[ExecutionKind, Executor]":
         if self._planes is None:
             return {}
@@ -236,11 +226,10 @@ class Parts:
 
     def _named(self) -> "Fetch":
         """Return the client for addresses that the user wrote down, which may be inside their own network."""
-        from switchboard.net.fetch import Fetch
-        from switchboard.net.guard import is_reachable
+        from switchboard.local_apps import familiar
 
         if "named" not in self._fetches:
-            self._fetches["named"] = Fetch(loopback=True, permitted=is_reachable)
+            self._fetches["named"] = familiar()
         return self._fetches["named"]
 
     def _registry_fetches(self) -> "Fetches":

@@ -15,7 +15,7 @@ from msgspec import Struct
 from switchboard.catalog.bindings import ApiKey, AppCredential, Auth, Cookie, Json, OAuth2
 from switchboard.catalog.locales import best
 from switchboard.catalog.model import App, Capability
-from switchboard.catalog.samples import sample
+from switchboard.catalog.samples import Sample, passes, sample
 from switchboard.catalog.text import clean
 from switchboard.telemetry.logs import timestamp
 
@@ -61,7 +61,7 @@ PORTABLE = Spelling(portable=True, execute="aai_exec", discover="web_discover")
 def line(app: App) -> str:
     """Return the description of an app in the list: `【name|name】description. Aliases: a, b. Call to get guide.`"""  # noqa: D415
     names = "|".join(clean(name, _LINE_NAME).translate(_BRACKETS) for name in app.names.all[:_LINE_NAMES])
-    marked = " (inactive)" if app.standing is not None and app.standing.health == "inactive" else ""
+    marked = "(inactive) " if app.standing is not None and app.standing.health == "inactive" else ""
     described = _shortened(clean(app.description, _TEXT), _LINE_TEXT).translate(_BRACKETS)
     aliases = ", ".join(clean(alias, _LINE_ALIAS).translate(_BRACKETS) for alias in app.aliases[:_LINE_ALIASES])
     return f"【{names}】{marked}" + _sentences(described, f"Aliases: {aliases}" if aliases else "", "Call to get guide")
@@ -234,7 +234,7 @@ def _effect(tool: Capability) -> str:
 
 
 def _example(tool: Capability, address: str, spelling: Spelling) -> Iterator[str]:
-    found = sample(tool.input_schema)
+    found = _declared(tool) or sample(tool.input_schema)
     call = _json({"app": address, "tool": tool.id, "args": found.arguments})
     if len(call.encode()) > _EXAMPLE:
         yield "**Example** (with the parameters in args):"
@@ -242,6 +242,16 @@ def _example(tool: Capability, address: str, spelling: Spelling) -> Iterator[str
     else:
         yield "**Example**:" if found.fits else "**Example** (adapt it, the schema says more):"
     yield f"{spelling.execute}({call})"
+
+
+def _declared(tool: Capability) -> Sample | None:
+    """Return the first example of an agent's own that fits its schema."""
+    examples: object = msgspec.json.decode(tool.examples) if tool.examples else None
+    for example in cast("list[object]", examples)[:_MOST_VALUES] if isinstance(examples, list) else ():
+        given: object = cast("dict[str, object]", example).get("input") if isinstance(example, dict) else None
+        if isinstance(given, dict) and passes(tool.input_schema, cast("dict[str, Any]", given)):
+            return Sample(cast("dict[str, Any]", given), fits=True)
+    return None
 
 
 def _parameters(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Iterator[str]:

@@ -95,11 +95,7 @@ class ControlPlanes(Source, Planes):
         ]
 
     async def look(self) -> None:
-        """Ask every control plane once.
-
-        Raises:
-            SwitchboardError: one of them does not say who is there.
-        """
+        """Ask every control plane once; one that does not say who is there is down."""
         for link in self._links:
             await link.look()
 

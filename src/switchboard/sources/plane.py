@@ -111,12 +111,11 @@ class Link:
             await sleep(_DELAYS[min(failures, len(_DELAYS) - 1)] * (0.5 + self._jitter() / 2))
 
     async def look(self) -> None:
-        """Ask once who is there.
-
-        Raises:
-            SwitchboardError: it does not say.
-        """
-        await self._list(await self._asked_store())
+        """Ask once who is there; where it does not say, that is noted."""
+        try:
+            await self._list(await self._asked_store())
+        except SwitchboardError as error:
+            self._note_down(error.message, self._clock.now())
 
     async def _follow(self) -> None:
         """Watch, or ask again and again where there is no watch; return when it ends the connection."""
