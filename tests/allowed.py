@@ -1,11 +1,10 @@
 """`aai-gateway` with a user who says yes to everything: the same process, wired with that hand instead of a dialog."""
 
-import os
 from typing import final
 
 from switchboard.actions.ports import Call, Client, Consent
 from switchboard.gateway import Options, serve
-from switchboard.settings import keys_for
+from switchboard.named import named_planes, named_registries
 
 
 @final
@@ -17,6 +16,4 @@ class Yes(Consent):
 
 
 if __name__ == "__main__":
-    registries = os.environ.get("AAI_REGISTRY_URL", "").split()
-    keys = keys_for(registries, os.environ.get("AAI_REGISTRY_KEY", ""))
-    serve(Options(dev=True, registries=registries, registry_keys=keys or ()), consent=Yes())
+    serve(Options(dev=True, registries=named_registries(()), control_planes=named_planes(())), consent=Yes())

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from switchboard import local_apps, terminal
+from switchboard.named import named_planes
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
@@ -29,15 +30,19 @@ def consent_list(*, json: AsJson = False) -> None:
 @consent.command(
     "grant",
     epilog="Examples:\n\n  switchboard consent grant com.example.notes --tool create_note --caller Claude\n\n"
-    "  switchboard consent grant https://notion.so --caller Claude --yes",
+    "  switchboard consent grant https://notion.so --caller Claude --yes\n\n"
+    "  switchboard consent grant research-agent --caller Claude --control-plane http://localhost:8080",
 )
-def consent_grant(
-    name: Annotated[str, typer.Argument(metavar="APP", help="An app id, or the address of a web app.")],
+def consent_grant(  # noqa: PLR0913 - one per option
+    name: Annotated[str, typer.Argument(metavar="APP", help="An app id, an agent's id, or the address of a web app.")],
     *,
     caller: Annotated[str, typer.Option(help="Who may use it: the name that its agent client gives itself.")],
     tool: Annotated[str | None, typer.Option(help="One operation; all of them without this.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask again, for scripts.")] = False,
     dev: Annotated[bool, typer.Option("--dev", help="As aai-gateway --dev.")] = False,
+    control_plane: Annotated[
+        list[str] | None, typer.Option(metavar="URL", help="As aai-gateway --control-plane: for agents.")
+    ] = None,
 ) -> None:
     """Allow a caller one operation of an app, or all it has now, before it is asked for.
 
@@ -54,7 +59,12 @@ def consent_grant(
         return yes or typer.confirm(f"Allow {caller} {tool or 'all operations'}?")
 
     with _explained():
-        found = local_apps.find(name, dev=dev)
+        try:
+            planes = named_planes(control_plane or ())
+        except ValueError as error:
+            typer.echo(f"switchboard: {error}", err=True)
+            raise typer.Exit(2) from None
+        found = local_apps.find(name, dev=dev, control_planes=planes)
         others = partial(local_apps.namesakes, dev=dev)
         allowed = desk.grant(found, caller, tool, confirm=confirmed, namesakes=others, dev=dev)
     typer.echo("It is allowed." if allowed else "Nothing was changed.")

@@ -13,16 +13,14 @@ from switchboard.mcp.greeting import Greeting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
-    from typing import Any, NoReturn
+    from collections.abc import Callable, Sequence
+    from typing import NoReturn
 
     from switchboard.actions.ports import Consent
-    from switchboard.catalog.model import Owner
     from switchboard.mcp.server import ToolNames
-    from switchboard.net.fetch import Fetch
+    from switchboard.named import Named
     from switchboard.permissions import Way
-    from switchboard.sources.registry import Fetches, Registry
-    from switchboard.telemetry.logs import Level, Log
+    from switchboard.telemetry.logs import Log
 
 _EXAMPLES = """\
 examples:
@@ -31,6 +29,8 @@ examples:
   aai-gateway --scan --json      the same for scripts
   aai-gateway --dev              also the descriptors of the build in this folder, and plain http to this machine
   aai-gateway --registry URL     also the web apps of a registry
+  aai-gateway --control-plane http://localhost:8080
+                                 also the agents that registered there; name several, and one may go down
   aai-gateway --consent browser  ask the user on a page in the browser, and never in a dialog
 
 in the configuration of an agent client:
@@ -42,7 +42,9 @@ folders:
 
 environment:
   AAI_REGISTRY_URL               registries, separated by spaces, where no --registry is given
-  AAI_REGISTRY_KEY               their key, or one for each in the same order, - for none; sent to nobody else
+  AAI_REGISTRY_KEY               their key; or as many keys as registries, in the same order, - for none
+  AGENTFIELD_SERVER              control planes, separated by spaces, where no --control-plane is given
+  AGENTFIELD_API_KEY             their key; or as many keys as control planes, in the same order, - for none
   SWITCHBOARD_LOG_LEVEL          debug, info (default), warning or error
   SWITCHBOARD_VAULT              where secrets and decisions are kept: keychain or file; by default what is there
   SWITCHBOARD_KEY_FILE           a file of 32 bytes or more, mode 0600: the key of the encrypted file
@@ -62,8 +64,8 @@ GREETING = Greeting(
     "runs. A result with isError says in `code` what is wrong and in `message` what to do.",
 )
 _GRACE_S = 2.0
-_SLOW_SCAN_S = 10.0
-_REGISTRY_EVERY_S = 3600.0
+_NAMED_ELSEWHERE = ("AAI_REGISTRY_URL", "AGENTFIELD_SERVER")
+"""What the environment says about where else to look."""
 
 
 class Options:
@@ -73,14 +75,14 @@ class Options:
         self,
         *,
         dev: bool = False,
-        registries: "Sequence[str]" = (),
-        registry_keys: "Sequence[str | None]" = (),
+        registries: "Sequence[Named]" = (),
+        control_planes: "Sequence[Named]" = (),
         tool_names: "ToolNames" = "auto",
         consent: "Way" = "auto",
     ) -> None:
         self.dev = dev
         self.registries = tuple(registries)
-        self.registry_keys = tuple(registry_keys) or (None,) * len(self.registries)
+        self.control_planes = tuple(control_planes)
         self.tool_names: ToolNames = tool_names
         self.consent: Way = consent
 
@@ -91,7 +93,7 @@ def main(argv: "Sequence[str] | None" = None) -> int:
     if arguments == ["--version"]:
         print(f"aai-gateway {__version__}")
         return 0
-    if not arguments and "AAI_REGISTRY_URL" not in os.environ:
+    if not arguments and not any(name in os.environ for name in _NAMED_ELSEWHERE):
         return serve(Options())
     import argparse
 
@@ -114,6 +116,13 @@ def main(argv: "Sequence[str] | None" = None) -> int:
         help="add the web apps of a registry (https, or http on this machine)",
     )
     parser.add_argument(
+        "--control-plane",
+        action="append",
+        metavar="URL",
+        help="add the agents of a control plane as apps (https, or http on this machine); its key is read from "
+        "AGENTFIELD_API_KEY",
+    )
+    parser.add_argument(
         "--tool-names",
         choices=("aai", "portable", "auto"),
         default="auto",
@@ -130,45 +139,30 @@ def main(argv: "Sequence[str] | None" = None) -> int:
     options = parser.parse_args(arguments)
     if options.json and not options.scan:
         parser.error("--json goes with --scan.")
-    if options.scan and (options.registry or options.tool_names != "auto" or options.consent != "auto"):
-        parser.error("--scan shows what is on this machine; --registry, --tool-names and --consent are for serving.")
+    elsewhere = options.registry or options.control_plane
+    if options.scan and (elsewhere or options.tool_names != "auto" or options.consent != "auto"):
+        parser.error(
+            "--scan shows what is on this machine; --registry, --control-plane, --tool-names and --consent are for "
+            "serving."
+        )
     if options.scan:
         return _print_scan(dev=options.dev, as_json=options.json)
-    registries = options.registry or os.environ.get("AAI_REGISTRY_URL", "").split()
-    for registry in registries:
-        if not _is_registry(registry):
-            # Not repeated here: who writes a password into an address does not want to read it in a log.
-            parser.error(
-                "a registry is written https://host, or http://localhost:PORT, without a user name or a query."
-            )
-    from switchboard.settings import keys_for
+    from switchboard.named import named_planes, named_registries
 
-    keys = keys_for(registries, os.environ.get("AAI_REGISTRY_KEY", ""))
-    if keys is None:
-        parser.error("AAI_REGISTRY_KEY has to hold one key, or one for each registry, separated by spaces; - is none.")
+    try:
+        registries = named_registries(options.registry or ())
+        planes = named_planes(options.control_plane or ())
+    except ValueError as error:
+        parser.error(str(error))
     return serve(
         Options(
             dev=options.dev,
             registries=registries,
-            registry_keys=keys,
+            control_planes=planes,
             tool_names=options.tool_names,
             consent=options.consent,
         )
     )
-
-
-def _is_registry(address: str) -> bool:
-    from urllib.parse import urlsplit
-
-    from switchboard.settings import is_loopback
-
-    try:
-        parts = urlsplit(address)
-        host = parts.hostname or ""
-    except ValueError:
-        return False
-    plain = not (parts.query or parts.fragment or "@" in parts.netloc)
-    return bool(host) and plain and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
 
 
 def serve(options: Options, consent: "Consent | None" = None) -> "NoReturn":
@@ -189,13 +183,14 @@ def serve(options: Options, consent: "Consent | None" = None) -> "NoReturn":
 async def _converse(options: Options, consent: "Consent | None", opening: Opening, source: int, target: int) -> None:
     from asyncio import Event, get_running_loop
 
+    from switchboard.gateway_parts import Parts
     from switchboard.mcp.protocol import INVALID_REQUEST, Connection, Fault, failed
     from switchboard.mcp.stdio import LONGEST, Input, Lines, Output, until_quiet
 
     loop = get_running_loop()
     gone = Event()
     log = _log()
-    parts = _Parts(options, consent, log)
+    parts = Parts(options, consent, GREETING, log)
     server = parts.server
     output = Output(target, loop, gone.set)
     connection = Connection(server.methods(), GREETING, output.send, log=log)
@@ -233,190 +228,6 @@ async def _converse(options: Options, consent: "Consent | None", opening: Openin
     await output.finish(0 if gone.is_set() else _GRACE_S)
     await parts.close()
     log.flush()
-
-
-class _Parts:
-    """Everything the gateway is made of, each thing once."""
-
-    def __init__(self, options: Options, consent: "Consent | None", log: "Log") -> None:
-        from switchboard.actions.collection import Collection
-        from switchboard.actions.execute import Execute
-        from switchboard.actions.lookup import Lookup
-        from switchboard.catalog.locales import from_environment
-        from switchboard.executors.http import HttpExecutor
-        from switchboard.executors.native import native
-        from switchboard.local_apps import surroundings
-        from switchboard.mcp.server import Server
-        from switchboard.permissions import Permissions
-        from switchboard.settings import audit_file
-        from switchboard.sources.desktop import Desktop
-        from switchboard.sources.places import places, site_copies
-        from switchboard.sources.wellknown import WellKnown
-        from switchboard.store.audit import AuditFile
-        from switchboard.telemetry.clock import SystemClock
-
-        self._options = options
-        self._log = log
-        self._around = surroundings()
-        self._clock = SystemClock()
-        self._fetches: dict[str, Fetch] = {}
-        self._problems: set[tuple[str, str]] = set()
-        self._native = native(self._around.environment)
-        self._desktop = Desktop(places(self._around, dev=options.dev), self._around.system)
-        self.collection = Collection([self._desktop])
-        web = WellKnown(site_copies(self._around), self._strangers, self._clock, self._around.system)
-        audit = AuditFile(audit_file("gateway"))
-        self._permissions = Permissions(
-            options.consent,
-            self._around.environment,
-            fetch=self._strangers,
-            clock=self._clock,
-            dev=options.dev,
-            namesakes=self._namesakes,
-            report=lambda why: self._event("warning", "vault.unavailable", reason=why),
-        )
-        self.server = Server(
-            self.collection,
-            Lookup(self.collection, web),
-            Execute(
-                consent=consent or self._permissions,
-                secrets=self._permissions,
-                executors={"http": HttpExecutor(self._strangers), **self._native},
-                audit=audit,
-                clock=self._clock,
-                fingerprint=audit.fingerprint,
-            ),
-            greeting=GREETING,
-            tool_names=options.tool_names,
-            locale=from_environment(self._around.environment),
-        )
-
-    def jobs(self) -> "list[Coroutine[Any, Any, None]]":
-        """Return what runs beside the conversation."""
-        return [self._scan(), *([self._follow()] if self._options.registries else [])]
-
-    async def watched(self, job: "Coroutine[Any, Any, None]") -> None:
-        """Run a job; if it fails, the conversation goes on without it, and the log says so."""
-        try:
-            await job
-        except Exception as error:  # noqa: BLE001 - the end of a task
-            from switchboard.telemetry.logs import fault
-
-            self._event("error", "job.failed", job=job.__qualname__, error=fault(error))
-
-    async def hang_up(self) -> None:
-        """Take every question back; calls that wait for one are answered."""
-        await self._permissions.close()
-
-    async def close(self) -> None:
-        """Close what was opened, and end what was started."""
-        await self._permissions.close()
-        for executor in self._native.values():
-            await executor.close()
-        for fetch in self._fetches.values():
-            await fetch.close()
-
-    async def _scan(self) -> None:
-        """Scan once, then again after every change of a folder."""
-        from asyncio import create_task, shield, wait_for
-
-        from switchboard.sources.places import places
-        from switchboard.sources.watch import watch
-
-        scan = create_task(self.collection.load())
-        try:
-            await wait_for(shield(scan), _SLOW_SCAN_S)
-        except TimeoutError:
-            self._event("warning", "scan.slow", seconds=_SLOW_SCAN_S)
-            await scan
-        self._event("info", "scan.done", apps=len(self.collection.current().apps))
-        if "AAI_HOME" in self._around.environment and not self._around.aai_home.is_dir():
-            self._event("warning", "home.missing", folder=str(self._around.aai_home))
-        self._report_problems()
-
-        async def changed() -> None:
-            before = self.collection.current().version
-            await self.collection.load()
-            if self.collection.current().version != before:
-                self._event("info", "scan.changed", apps=len(self.collection.current().apps))
-            self._report_problems()
-
-        await watch(places(self._around, dev=self._options.dev), changed)
-
-    def _report_problems(self) -> None:
-        """Log what is wrong with descriptors, each problem once for as long as it is there."""
-        now = {
-            (finding.location, str(problem))
-            for finding in self.collection.findings
-            for problem in finding.problems
-            if problem.severity == "error"
-        }
-        for location, reason in sorted(now - self._problems):
-            self._event("warning", "descriptor.refused", location=location, reason=reason)
-        self._problems = now
-
-    async def _follow(self) -> None:
-        """Copy the registries' apps at start and every hour, in the order they were named: the first one wins an id."""
-        from asyncio import sleep
-
-        from switchboard.sources.places import web_copies
-        from switchboard.sources.registry import Registry
-
-        registries = [
-            Registry(
-                base,
-                web_copies(self._around),
-                fetches=self._registry_fetches,
-                clock=self._clock,
-                system=self._around.system,
-                log=self._log,
-                key=key,
-            )
-            for base, key in zip(self._options.registries, self._options.registry_keys, strict=True)
-        ]
-        while True:
-            with self.collection.expecting_more():
-                for base, registry in zip(self._options.registries, registries, strict=True):
-                    await self._copy_from(base, registry)
-            await sleep(_REGISTRY_EVERY_S)
-
-    async def _copy_from(self, base: str, registry: "Registry") -> None:
-        from switchboard.catalog.errors import SwitchboardError
-
-        try:
-            synced = await registry.sync()
-        except (SwitchboardError, OSError) as error:
-            self._event("warning", "registry.failed", registry=base, reason=str(error))
-            return
-        await self.collection.load()
-        self._report_problems()
-        self._event("info", "registry.synced", **{key: getattr(synced, key) for key in synced.__struct_fields__})
-
-    def _namesakes(self, owner: "Owner") -> "list[str]":
-        """Return where another app of the same id is from."""
-        known = self.collection.current().apps.get(owner.id)
-        return [known.origin] if known is not None and known.origin != getattr(owner, "origin", "") else []
-
-    def _strangers(self) -> "Fetch":
-        """Return the client for addresses that somebody else wrote down, made when it is first needed."""
-        from switchboard.local_apps import strangers
-
-        if "strangers" not in self._fetches:  # making one reads every certificate of the system: 28 ms
-            self._fetches["strangers"] = strangers(dev=self._options.dev)
-        return self._fetches["strangers"]
-
-    def _registry_fetches(self) -> "Fetches":
-        from switchboard.net.fetch import Fetch
-        from switchboard.net.guard import is_reachable
-        from switchboard.sources.registry import Fetches
-
-        if "named" not in self._fetches:
-            self._fetches["named"] = Fetch(loopback=True, permitted=is_reachable)
-        return Fetches(self._fetches["named"], self._strangers())
-
-    def _event(self, level: "Level", message: str, **fields: "Any") -> None:
-        self._log.event(level, message, self._clock.now(), **fields)
-        self._log.flush()
 
 
 def _on_signals(end: "Callable[[], None]") -> None:

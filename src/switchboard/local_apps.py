@@ -7,12 +7,17 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from switchboard.actions.ports import Clock
     from switchboard.catalog.findings import Finding
     from switchboard.catalog.model import App, Owner
+    from switchboard.named import Named
     from switchboard.net.fetch import Fetch
+    from switchboard.sources.control_plane import ControlPlanes
     from switchboard.sources.places import Surroundings
+    from switchboard.telemetry.logs import Log
 
 
 def scan(*, dev: bool = False, around: "Surroundings | None" = None) -> "tuple[Finding, ...]":
@@ -25,33 +30,53 @@ def scan(*, dev: bool = False, around: "Surroundings | None" = None) -> "tuple[F
     return settle(Desktop(places(here, dev=dev), here.system).scan())
 
 
-def find(text: str, *, dev: bool = False) -> "App":
-    """Return the app that somebody means, on this machine or on the web.
+def find(text: str, *, dev: bool = False, control_planes: "Sequence[Named]" = ()) -> "App":
+    """Return the app that somebody means, on this machine or on the web, or the agent of a control plane.
 
     Raises:
         SwitchboardError: there is none, there are several, or it cannot be asked for.
     """
     from asyncio import run
 
-    return run(_find(text, dev=dev))
+    return run(_find(text, dev=dev, control_planes=control_planes))
 
 
-async def _find(text: str, *, dev: bool) -> "App":
+async def _find(text: str, *, dev: bool, control_planes: "Sequence[Named]") -> "App":
+    from io import BytesIO
+
     from switchboard.actions.collection import Collection
     from switchboard.actions.lookup import Lookup
     from switchboard.sources.desktop import Desktop
     from switchboard.sources.places import places, site_copies
     from switchboard.sources.wellknown import WellKnown
     from switchboard.telemetry.clock import SystemClock
+    from switchboard.telemetry.logs import Log
 
-    here, fetch = surroundings(), strangers(dev=dev)
-    collection = Collection([Desktop(places(here, dev=dev), here.system)])
-    await collection.load()
+    here, fetch, known = surroundings(), strangers(dev=dev), familiar()
+    planes = agents_of(control_planes, lambda: known, SystemClock(), Log(BytesIO()))
+    collection = Collection([Desktop(places(here, dev=dev), here.system), *([planes] if planes else [])])
     try:
+        if planes is not None:
+            await planes.look()
+        await collection.load()
         web = WellKnown(site_copies(here), lambda: fetch, SystemClock(), here.system)
         return (await Lookup(collection, web).discover(text)).app
     finally:
         await fetch.close()
+        await known.close()
+
+
+def agents_of(
+    named: "Sequence[Named]", fetch: "Callable[[], Fetch]", clock: "Clock", log: "Log"
+) -> "ControlPlanes | None":
+    """Return the agents of the control planes that the user named; None where there are none."""
+    if not named:
+        return None
+    from switchboard.actions.ports import Plane
+    from switchboard.sources.control_plane import ControlPlanes
+
+    planes = [Plane(url=one.url, headers=(("X-API-Key", one.key),) if one.key else ()) for one in named]
+    return ControlPlanes(planes, fetch, clock, log)
 
 
 def namesakes(owner: "Owner", *, dev: bool = False) -> "list[str]":
@@ -65,6 +90,14 @@ def strangers(*, dev: bool = False) -> "Fetch":
     from switchboard.net.fetch import Fetch
 
     return Fetch(loopback=dev)
+
+
+def familiar() -> "Fetch":
+    """Return a client for addresses that the user wrote down, which may be inside their own network."""
+    from switchboard.net.fetch import Fetch
+    from switchboard.net.guard import is_reachable
+
+    return Fetch(loopback=True, permitted=is_reachable)
 
 
 def surroundings() -> "Surroundings":

@@ -4,17 +4,18 @@ Settings come from flags, then the environment, then a file, then defaults. Read
 decides nothing else.
 """
 
-import ipaddress
 import os
 import re
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, ValidationError, convert
+
+from switchboard.named import is_loopback
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 CONFIG_VARIABLE = "SWITCHBOARD_CONFIG"
@@ -135,24 +136,6 @@ def serve_settings(flags: Mapping[str, Any], environment: Mapping[str, str] = os
             "or listen on 127.0.0.1."
         )
     return settings
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach a server on this host."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def keys_for(places: Sequence[str], given: str) -> list[str | None] | None:
-    """Return the key of each place: one for all, or one each in their order; None where the count fits neither."""
-    keys = [None if key == "-" else key for key in given.split()]
-    if len(keys) <= 1:
-        return (keys or [None]) * len(places)
-    return keys if len(keys) == len(places) else None
 
 
 def is_postgres(url: str) -> bool:

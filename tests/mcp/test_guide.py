@@ -99,6 +99,7 @@ def test_a_guide_has_the_headings_of_the_seeds() -> None:
         "- ID: com.x",
         "- Platform: web",
         "- Version: 1.0.0",
+        "- Operations: 1, 1 shown",
         "",
         "## Authentication",
         "No sign-in. The user is asked for consent before the first execution.",

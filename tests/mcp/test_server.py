@@ -301,17 +301,21 @@ def test_a_list_does_not_end_before_the_first_scan_within_its_patience() -> None
     play(story)
 
 
-def test_every_change_is_told_once_anything_was_listed() -> None:
-    """Not only the first one after each list, and none before."""
+def test_every_visible_change_is_told_once_anything_was_listed() -> None:
+    """Not only the first one after each list, and none before; what a list does not show is no change of it."""
 
     async def story() -> None:
         it = Story(NOTES)
         await it.collection.load()
         before = it.server.outdated()
         await it.ask("tools/list")
+        told: list[list[str]] = []
+        for apps in ((NOTES, COLON), (NOTES,), (replace(NOTES, version="1.0.1"),), (COLON,)):
+            await it.change(*apps)
+            told.append(it.server.outdated())
 
         assert before == []
-        assert [it.server.outdated() for _ in range(3)] == [["tools"]] * 3
+        assert told == [["tools"], ["tools"], [], ["tools"]]
 
     play(story)
 

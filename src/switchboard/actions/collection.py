@@ -1,6 +1,7 @@
 """The apps of a gateway, gathered from its sources: what is there now, and what is still being looked at.
 
-Sources come in order of precedence and are loaded side by side; the catalogue is complete when each has answered once.
+Sources come in order of precedence and are loaded side by side; the catalogue is complete when each has answered once,
+and a source that asks others has heard of each of them, or knows that it does not answer.
 A source that is loaded again replaces what it said before; one that fails is a finding, and what it said before stays.
 Nothing here waits for a slow source but who asks to.
 """
@@ -10,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import final
 
-from switchboard.actions.ports import Catalogue, Readiness, Source
+from switchboard.actions.ports import Catalogue, Clock, Readiness, Source
 from switchboard.catalog.errors import NotFound
 from switchboard.catalog.findings import Finding, Problem, apps, settle
 from switchboard.catalog.model import App
@@ -19,12 +20,17 @@ from switchboard.catalog.snapshot import Snapshot
 
 @final
 class Collection(Catalogue):
-    """Holds the current snapshot of apps, and tells whoever listens when it changes."""
+    """Holds the current snapshot of apps, and tells whoever listens when it changes, or how complete it is."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[Source], clock: Clock | None = None) -> None:
         self._sources = tuple(sources)
+        self._clock = clock
         self._said: dict[int, tuple[Finding, ...]] = {}
         self._failed: dict[int, Finding] = {}
+        self._failed_at: dict[int, float] = {}
+        self._counts: dict[int, int] = {}
+        self._noted: dict[str, Readiness] = {}
+        self._readiness: tuple[Readiness, ...] = ()
         self._locks = [Lock() for _ in self._sources]
         self._complete = Event()
         self._settled = Event()
@@ -65,11 +71,16 @@ class Collection(Catalogue):
             self._note_settled()
 
     def readiness(self) -> tuple[Readiness, ...]:
-        """Return how far every source is."""
-        return tuple(self._ready(number, source) for number, source in enumerate(self._sources))
+        """Return how far every source is, and whoever else brings apps."""
+        return self._readiness
+
+    def note(self, readiness: Readiness) -> None:
+        """Take note how far somebody is who brings apps to one of the sources."""
+        self._noted[readiness.source] = readiness
+        self._settle()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call somebody after every change of the apps."""
+        """Call somebody after every change of the apps, or of how complete they are."""
         self._listeners.append(listener)
 
     async def complete(self, within_s: float) -> bool:
@@ -104,9 +115,12 @@ class Collection(Catalogue):
         async with self._locks[number]:
             try:
                 self._said[number] = await source.load()
+                self._counts[number] = len(apps(self._said[number]))
                 self._failed.pop(number, None)
             except Exception as error:  # noqa: BLE001 - the end of a source's task: the others go on, and it is shown
                 self._said.setdefault(number, ())
+                if number not in self._failed and self._clock is not None:
+                    self._failed_at[number] = self._clock.now()
                 self._failed[number] = _failure(source, error)
         self._settle()
 
@@ -117,25 +131,37 @@ class Collection(Catalogue):
         changed = found != dict(self._snapshot.apps.items())
         if changed:
             self._snapshot = Snapshot.of(found.values(), version=self._snapshot.version + 1)
-        if len(self._said) == len(self._sources):
+        before, self._readiness = self._readiness, tuple(self._all_readiness())
+        ours = self._readiness[: len(self._readiness) - len(self._noted)]
+        if len(self._said) == len(self._sources) and all(one.status != "loading" for one in ours):
             self._complete.set()
         self._note_settled()
-        if changed:
+        if changed or _missing(before) != _missing(self._readiness):
             for listener in self._listeners:
                 listener()
 
+    def _all_readiness(self) -> Generator[Readiness]:
+        for number, source in enumerate(self._sources):
+            yield from source.readiness() or [self._ready(number, source)]
+        yield from self._noted.values()
+
     def _ready(self, number: int, source: Source) -> Readiness:
-        name, said = type(source).__name__.lower(), self._said.get(number)
+        name, count = type(source).__name__.lower(), self._counts.get(number, 0)
         if number in self._failed:
             reason = self._failed[number].problems[0].message
-            return Readiness(source=name, status="down", apps=len(said or ()), reason=reason)
-        return Readiness(source=name, status="loading" if said is None else "ready", apps=len(apps(said or ())))
+            return Readiness(source=name, status="down", apps=count, since=self._failed_at.get(number), reason=reason)
+        return Readiness(source=name, status="loading" if number not in self._said else "ready", apps=count)
 
     def _note_settled(self) -> None:
         if self._complete.is_set() and not self._expected:
             self._settled.set()
         else:
             self._settled.clear()
+
+
+def _missing(readiness: Sequence[Readiness]) -> list[tuple[object, ...]]:
+    """Return who is not ready; how many apps each has is no news beside the apps."""
+    return [(one.source, one.status, one.since, one.reason) for one in readiness if one.status != "ready"]
 
 
 def _failure(source: Source, error: Exception) -> Finding:

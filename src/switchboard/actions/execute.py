@@ -26,11 +26,12 @@ from switchboard.actions.ports import (
     Unreachable,
 )
 from switchboard.catalog.bindings import ExecutionKind
-from switchboard.catalog.errors import AuthExpired, NotSupported, SwitchboardError, UnknownTool
+from switchboard.catalog.errors import AuthExpired, NotSupported, ServiceUnavailable, SwitchboardError, UnknownTool
 from switchboard.catalog.executions import Execution
-from switchboard.catalog.model import App, Caller
+from switchboard.catalog.model import App, Caller, Owner
 from switchboard.catalog.schema import ArgumentCheck
-from switchboard.catalog.text import nearest
+from switchboard.catalog.text import clean, nearest
+from switchboard.telemetry.logs import timestamp
 
 Executors = Mapping[ExecutionKind, Executor]
 Fingerprint = Callable[[bytes], str]
@@ -68,6 +69,7 @@ class Execute:
             UnknownTool: the app has no such tool.
             InvalidParams: the arguments do not fit its schema.
             ConsentRequired: the user has not allowed it.
+            ServiceUnavailable: it is known that nobody is there who could do it.
             AuthRequired, AuthDenied, AuthExpired, AuthInvalid: the user has to sign in.
             NotSupported: it is described in a way that cannot be run here.
             SwitchboardError: what the app or the way to it says.
@@ -96,13 +98,15 @@ class Execute:
         return await self.perform(call, client)
 
     async def admit(self, call: Call, client: Client = _NOBODY) -> None:
-        """Check the arguments and ask for consent; a refusal is recorded.
+        """Check that it can be done, check the arguments, and ask for consent; a refusal is recorded.
 
         Raises:
+            ServiceUnavailable: nobody is there who could do it, so the user is not asked.
             InvalidParams, ConsentRequired: the call may not be performed.
         """
         begun, decision = self._clock.passed(), "not asked"
         try:
+            _require_somebody(call.owner)
             self._check.require(call.capability.input_schema, call.arguments)
             decision = "denied"
             await self._consent.require(call, client)
@@ -181,6 +185,19 @@ class Execute:
             duration_ms=int((self._clock.passed() - begun) * 1000),
             arguments_hash=self._fingerprint(msgspec.json.encode(dict(call.arguments), order="deterministic")),
         )
+
+
+def _require_somebody(owner: Owner) -> None:
+    standing = owner.standing if isinstance(owner, App) else None
+    if standing is None or not standing.is_refused:
+        return
+    since = None if standing.since is None else timestamp(standing.since)
+    when, why = f" since {since}" if since else "", f" ({clean(standing.reason)})" if standing.reason else ""
+    message = (
+        f"{owner.id} is inactive{when}{why}: nothing was run. Tell the user, whose operators can start it again; "
+        "call its app tool later to see whether it is back."
+    )
+    raise ServiceUnavailable(message, app=owner.id, health=standing.health, **({"since": since} if since else {}))
 
 
 def _plain_hash(arguments: bytes) -> str:

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from switchboard.actions.ports import Catalogue, Web, WebApp
+from switchboard.actions.completeness import as_data, not_ready, sentence
+from switchboard.actions.ports import Catalogue, Readiness, Web, WebApp
 from switchboard.catalog import mentions
 from switchboard.catalog.errors import AmbiguousName, InvalidDescriptor, StillLoading, UnknownApp
 from switchboard.catalog.findings import Finding, folded
@@ -20,6 +21,7 @@ from switchboard.catalog.text import nearest
 _NOT_ON_THE_WEB = (
     "nothing installed, registered or remembered is called that. For a web app, give its address (https://…)"
 )
+_PREFIXES = (GUIDE_PREFIX, PORTABLE_PREFIX)
 PATIENCE_S = 5.0
 """How long a request for something unknown waits for the first look at everything."""
 
@@ -56,6 +58,12 @@ class Lookup:
                 self._named_ids, self._portable = ids, PortableNames(ids)
         return self._portable
 
+    def found(self, app: App) -> Found:
+        """Return an app with what to write to mean it: its id, unless that reads as something else."""
+        mention = mentions.read(app.id)
+        reads_back = not mention.explicit and mention.name == app.id and not app.id.startswith(_PREFIXES)
+        return Found(app, app.id if reads_back else self.names().name_of(app.id))
+
     async def app(self, text: str) -> Found:
         """Return the app of this id, portable name, address or name.
 
@@ -88,7 +96,7 @@ class Lookup:
             await self._catalogue.settled(self._patience_s)
             known = self._installed(mention)
         if known is not None:
-            return Found(known, known.id)
+            return self.found(known)
         if fetch and mention.origin is not None:
             return _at(await self._web.at(mention.origin))
         remembered = await self._web.remembered()
@@ -141,7 +149,13 @@ class Lookup:
         """Refuse what a site may only claim to be: an app that is installed and broken, or not found yet."""
         self._refuse_broken(name)
         if not self._catalogue.is_settled:
-            raise StillLoading(f"{name!r} is not known yet: the apps are still being looked at. Try again in a moment.")
+            missing = self._missing()
+            said = f" {sentence(missing)}" if missing else ""
+            message = f"{name!r} is not known yet: the apps are still being looked at.{said} Try again in a moment."
+            raise StillLoading(message, sources=[as_data(one) for one in missing])
+
+    def _missing(self) -> list[Readiness]:
+        return not_ready(self._catalogue.readiness())
 
     def _unknown(self, mention: mentions.Mention, remembered: Iterable[WebApp]) -> UnknownApp:
         name = mention.name.removeprefix(GUIDE_PREFIX)
@@ -150,7 +164,9 @@ class Lookup:
         ids = nearest(name, (*apps, *(app.id for app in others)))
         by_name = {text: app.id for app in (*apps.values(), *others) for text in (*app.names.all, *app.aliases)}
         alike = list(dict.fromkeys([*ids, *(by_name[text] for text in nearest(name, by_name))]))[:3]
-        return UnknownApp(name, alike, because=_NOT_ON_THE_WEB)
+        missing = self._missing()
+        because = f"{_NOT_ON_THE_WEB}. {sentence(missing)[:-1]}" if missing else _NOT_ON_THE_WEB
+        return UnknownApp(name, alike, because=because, sources=[as_data(one) for one in missing])
 
 
 def _at(copy: WebApp) -> Found:

@@ -14,6 +14,16 @@ from switchboard.catalog.model import Agent, App, Caller, Capability, Owner
 from switchboard.catalog.snapshot import Snapshot
 
 
+class Readiness(Struct, frozen=True, kw_only=True):
+    """How far one source of the catalogue is: whether its apps are all there, and if not, since when and why."""
+
+    source: str
+    status: Literal["ready", "loading", "down"]
+    apps: int = 0
+    since: float | None = None
+    reason: str = ""
+
+
 class Source(Protocol):
     """A place where descriptors come from."""
 
@@ -25,6 +35,30 @@ class Source(Protocol):
         """Return the text of an app that leaves it where it is; None where it is not this source's, or is gone."""
         del app
         return None
+
+    def readiness(self) -> Sequence[Readiness]:
+        """Return how far it is where it knows that better than who asks it: a place that asks others, and waits."""
+        return ()
+
+
+class Plane(Struct, frozen=True, kw_only=True):
+    """A control plane that the user named: where it is, what opens it, and since when it does not answer."""
+
+    url: str
+    headers: Pairs = ()
+    """With the user's key: for this address and no other, never shown, logged or put in an error."""
+    down_since: float | None = None
+
+    def __repr__(self) -> str:
+        return f"Plane({self.url})"
+
+
+class Planes(Protocol):
+    """Which control planes put calls through to the agents of a service."""
+
+    def of(self, service: str) -> Sequence[Plane]:
+        """Return every one that knows them, those that answer first."""
+        ...
 
 
 class WebApp(Struct, frozen=True, kw_only=True):
@@ -52,16 +86,6 @@ class Web(Protocol):
     async def remembered(self) -> Sequence[WebApp]:
         """Return what was fetched before, without asking anybody."""
         ...
-
-
-class Readiness(Struct, frozen=True, kw_only=True):
-    """How far one source of the catalogue is: whether its apps are all there, and if not, since when and why."""
-
-    source: str
-    status: Literal["ready", "loading", "down"]
-    apps: int = 0
-    since: float | None = None
-    reason: str = ""
 
 
 class Catalogue(Protocol):

@@ -24,7 +24,8 @@
     ├── RateLimited           RATE_LIMITED         too many calls
     ├── ServiceUnavailable    SERVICE_UNAVAILABLE  it exists and does not answer
     │   ├── StillLoading                           it may exist: not everything has been looked at yet
-    │   ├── UnknownHost                            its name cannot be looked up
+    │   ├── Unreached                              nobody is there: nothing was sent
+    │   │   └── UnknownHost                        its name cannot be looked up
     │   ├── VaultUnavailable                       there is nowhere to keep secrets
     │   └── AnswerTooLarge                         it sends more than we take
     ├── InternalError         INTERNAL_ERROR       our own fault
@@ -137,13 +138,16 @@ class TooManyValues(RequestTooLarge):
 
 
 class UnknownApp(SwitchboardError):
-    """No app and no agent has this id; `nearest` are the ones that look like it."""
+    """No app and no agent has this id; `nearest` are the ones that look like it, `sources` what was not ready."""
 
     code = "UNKNOWN_APP"
 
-    def __init__(self, app: str, nearest: Sequence[str] = (), *, because: str = "") -> None:
+    def __init__(
+        self, app: str, nearest: Sequence[str] = (), *, because: str = "", sources: Sequence[object] = ()
+    ) -> None:
         why = f": {because}" if because else ""
-        super().__init__(f"There is no app {app!r}{why}.{_did_you_mean(nearest)}", app=app, nearest=list(nearest))
+        message = f"There is no app {app!r}{why}.{_did_you_mean(nearest)}"
+        super().__init__(message, app=app, nearest=list(nearest), **_unless_empty(sources))
 
 
 class UnknownTool(SwitchboardError):
@@ -223,11 +227,15 @@ class ServiceUnavailable(SwitchboardError):
 class StillLoading(ServiceUnavailable):
     """The catalogue is not complete yet; the same request a moment later may find what it asks for."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, loading=True)
+    def __init__(self, message: str, *, sources: Sequence[object] = ()) -> None:
+        super().__init__(message, loading=True, **_unless_empty(sources))
 
 
-class UnknownHost(ServiceUnavailable):
+class Unreached(ServiceUnavailable):
+    """No connection could be made, so nothing was sent: whatever was wanted has not happened."""
+
+
+class UnknownHost(Unreached):
     """The name of a host cannot be looked up: it does not exist, or there is no network."""
 
 
@@ -249,6 +257,10 @@ class NotSupported(SwitchboardError):
     """The capability is described in a way that cannot be run here."""
 
     code = "NOT_IMPLEMENTED"
+
+
+def _unless_empty(sources: Sequence[object]) -> dict[str, object]:
+    return {"sources": list(sources)} if sources else {}
 
 
 def _did_you_mean(nearest: Sequence[str]) -> str:

@@ -65,6 +65,13 @@ class Standing(Struct, frozen=True, kw_only=True):
     since: float | None = None
     reason: str = ""
     stale_since: float | None = None
+    planes: tuple[str, ...] = ()
+    """The addresses of the control planes that know it: what people are shown, and no part of what they allow."""
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether calling it is known to be in vain: what was heard long ago may be otherwise by now."""
+        return self.health == "inactive" and self.stale_since is None
 
 
 class App(Struct, frozen=True, kw_only=True):
@@ -90,8 +97,12 @@ class App(Struct, frozen=True, kw_only=True):
     standing: Standing | None = None
 
     def capability(self, name: str) -> Capability | None:
-        """Return the tool of that name."""
-        return next((tool for tool in self.capabilities if tool.id == name), None)
+        """Return the tool of that name; one of an agent also by its kind and name, as targets have them."""
+        found = next((tool for tool in self.capabilities if tool.id == name), None)
+        if found is None and self.platform == "agent" and ":" in name:
+            kind, _, plain = name.partition(":")
+            found = next((tool for tool in self.capabilities if tool.id == plain and tool.kind == kind), None)
+        return found
 
 
 class Agent(Struct, frozen=True, kw_only=True):

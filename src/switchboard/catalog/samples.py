@@ -78,6 +78,12 @@ def sample(schema: Json | None) -> Sample:
     return Sample(tried[0], fits=False)
 
 
+def passes(schema: Json | None, arguments: dict[str, Any]) -> bool:
+    """Tell whether arguments that somebody wrote down as an example fit the schema."""
+    check = ArgumentCheck(most=1)
+    return schema is None or (not check.problem(schema) and _passes(check, schema, arguments))
+
+
 def _is_plain(part: object, depth: int = 0) -> bool:
     """Tell a schema of which everything that is made from it fits: most are, and need no validator to be loaded."""
     if not isinstance(part, dict) or depth > _PLAIN_DEPTH or not _PLAIN.issuperset(cast("Part", part)):

@@ -59,6 +59,15 @@ def read(raw: bytes) -> Registration:
     document = decode(raw)
     if isinstance(document, Problem):
         raise InvalidDescriptor(f"The registration cannot be read: {document.message}.", problems=[str(document)])
+    return read_document(document)
+
+
+def read_document(document: Document) -> Registration:
+    """Read a registration that is no text any more.
+
+    Raises:
+        InvalidDescriptor: it has no id, or no http(s) address.
+    """
     return _Reader(document).registration()
 
 

@@ -31,7 +31,7 @@ def decode(raw: bytes) -> Document | Problem:
     if not isinstance(document, dict):
         return _unusable("type", f"expected an object, found {kind_of(document)}")
     fields = cast("Document", document)
-    return fields if _depth_within(fields, DEEPEST) else _too_deep()
+    return fields if depth_within(fields, DEEPEST) else _too_deep()
 
 
 def kind_of(value: object) -> str:
@@ -69,7 +69,7 @@ def _unusable(kind: ProblemKind, message: str) -> Problem:
     return Problem("error", kind, "$", message)
 
 
-def _depth_within(document: Document, most: int) -> bool:
+def depth_within(document: Document, most: int) -> bool:
     """Go down level by level: no recursion, so nothing a stranger writes can exhaust the stack."""
     level: list[Document | list[Any]] = [document]
     for _ in range(most):

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from switchboard.catalog.errors import ServiceUnavailable, SwitchboardError
 from switchboard.doctor.checks import Finding
-from switchboard.settings import keys_for
+from switchboard.named import REGISTRIES, REGISTRY_KEYS, Named, named_registries
 
 if TYPE_CHECKING:
     from switchboard.net.fetch import Fetch
@@ -16,8 +16,7 @@ _ASK_S = 4.0
 _GOOD = 200
 _KEY_REFUSED = (401, 403)
 _SHAPES = ("/api/v1/apps", "/v1/apps")
-SERVER, KEY, REGISTRIES = "AGENTFIELD_SERVER", "AGENTFIELD_API_KEY", "AAI_REGISTRY_URL"
-REGISTRY_KEY = "AAI_REGISTRY_KEY"
+SERVER, KEY = "AGENTFIELD_SERVER", "AGENTFIELD_API_KEY"
 
 
 def control_plane(environment: Mapping[str, str]) -> Iterator[Finding]:
@@ -55,25 +54,25 @@ def control_plane(environment: Mapping[str, str]) -> Iterator[Finding]:
 
 def registries(environment: Mapping[str, str]) -> Iterator[Finding]:
     """Ask every registry for its list."""
-    named = environment.get(REGISTRIES, "").split()
+    try:
+        named = named_registries((), environment)
+    except ValueError as error:
+        remedy = f"Correct {REGISTRIES}, and {REGISTRY_KEYS} beside it."
+        yield Finding("registries", "problem", str(error), remedy)
+        return
     if not named:
         yield Finding("registries", "ok", f"none is named ({REGISTRIES})")
         return
-    keys = keys_for(named, environment.get(REGISTRY_KEY, ""))
-    if keys is None:
-        remedy = f"Give one key for all of {REGISTRIES}, or one for each in the same order, - where none is needed."
-        yield Finding("registries", "problem", f"{REGISTRY_KEY} does not fit {REGISTRIES}", remedy)
-        return
-    yield from asyncio.run(_registries(named, keys))
+    yield from asyncio.run(_registries(named))
 
 
-async def _registries(named: list[str], keys: Sequence[str | None]) -> list[Finding]:
+async def _registries(named: Sequence[Named]) -> list[Finding]:
     from switchboard.net.fetch import Fetch  # noqa: PLC0415 - as above
     from switchboard.net.guard import is_reachable  # noqa: PLC0415
 
     fetch = Fetch(loopback=True, permitted=is_reachable)
     try:
-        return list(await asyncio.gather(*(_registry(fetch, url, key) for url, key in zip(named, keys, strict=True))))
+        return list(await asyncio.gather(*(_registry(fetch, one.url, one.key) for one in named)))
     finally:
         await fetch.close()
 
@@ -100,7 +99,7 @@ async def _registry(fetch: "Fetch", url: str, key: str | None) -> Finding:
         if answer.status in _KEY_REFUSED:
             given = "does not take the key" if key else "wants a key"
             return Finding(
-                "registries", "problem", f"{shown} {given}", f"Set {REGISTRY_KEY} to a key of that registry."
+                "registries", "problem", f"{shown} {given}", f"Set {REGISTRY_KEYS} to a key of that registry."
             )
         seen.append(answer.status)
     return Finding("registries", "problem", f"{shown} has no list of apps (it answers {seen[0]})", remedy)

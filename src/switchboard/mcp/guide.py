@@ -15,8 +15,9 @@ from msgspec import Struct
 from switchboard.catalog.bindings import ApiKey, AppCredential, Auth, Cookie, Json, OAuth2
 from switchboard.catalog.locales import best
 from switchboard.catalog.model import App, Capability
-from switchboard.catalog.samples import sample
+from switchboard.catalog.samples import Sample, passes, sample
 from switchboard.catalog.text import clean
+from switchboard.telemetry.logs import timestamp
 
 _LINE_NAME = 40
 _LINE_NAMES = 4
@@ -60,9 +61,37 @@ PORTABLE = Spelling(portable=True, execute="aai_exec", discover="web_discover")
 def line(app: App) -> str:
     """Return the description of an app in the list: `【name|name】description. Aliases: a, b. Call to get guide.`"""  # noqa: D415
     names = "|".join(clean(name, _LINE_NAME).translate(_BRACKETS) for name in app.names.all[:_LINE_NAMES])
+    marked = "(inactive) " if app.standing is not None and app.standing.health == "inactive" else ""
     described = _shortened(clean(app.description, _TEXT), _LINE_TEXT).translate(_BRACKETS)
     aliases = ", ".join(clean(alias, _LINE_ALIAS).translate(_BRACKETS) for alias in app.aliases[:_LINE_ALIASES])
-    return f"【{names}】" + _sentences(described, f"Aliases: {aliases}" if aliases else "", "Call to get guide")
+    return f"【{names}】{marked}" + _sentences(described, f"Aliases: {aliases}" if aliases else "", "Call to get guide")
+
+
+def standing_note(app: App) -> str:
+    """Say how somebody is who lives elsewhere, where that matters to whoever calls; empty where all is well."""
+    standing = app.standing
+    if standing is None:
+        return ""
+    notes: list[str] = []
+    if standing.health == "inactive":
+        refused = "A call is refused until it is back" if standing.is_refused else "It was so when last heard of"
+        notes.append(f"This agent is inactive{_since(standing.since)}{_because(standing.reason)}. {refused}.")
+    elif standing.health == "degraded":
+        notes.append(f"This agent is degraded{_since(standing.since)}{_because(standing.reason)}: calls may fail.")
+    if standing.stale_since is not None:
+        notes.append(
+            f"Its control plane does not answer{_since(standing.stale_since)}: this is what it said last. "
+            "A call is tried all the same."
+        )
+    return " ".join(notes)
+
+
+def _since(at: float | None) -> str:
+    return "" if at is None else f" since {timestamp(at)}"
+
+
+def _because(reason: str) -> str:
+    return f" ({clean(reason, _LINE_DESCRIPTION)})" if reason else ""
 
 
 def _shortened(text: str, limit: int) -> str:
@@ -86,21 +115,33 @@ def _guide(app: App, address: str, spelling: Spelling, locale: str, note: str | 
         yield ""
         yield f"Note: {clean(note, _TEXT)}"
     yield ""
+    texts, rest = _operations(app, address, spelling)
     yield "## App Info"
-    yield f"- ID: {app.id}"
+    yield f"- ID: {_name(app.id)}"
     if address != app.id:
         yield f"- Address: {clean(address)}"
     others = [*app.names.all, *app.aliases] if len(app.names.all) > 1 or app.aliases else []
     if others:
         yield f"- Names: {', '.join(clean(name, _LINE_NAME) for name in others[:_MOST_NAMES])}"
     yield f"- Platform: {app.platform}"
-    yield f"- Version: {clean(app.version)}"
+    if app.version:
+        yield f"- Version: {clean(app.version)}"
+    if app.standing is not None:
+        yield f"- Health: {app.standing.health}"
+    if app.standing is not None and app.standing.planes:
+        yield f"- Control plane: {clean(', '.join(app.standing.planes), _TEXT)}"
+    yield f"- Operations: {len(app.capabilities)}, {len(texts)} shown"
     yield ""
     yield "## Authentication"
     yield from _authentication(app.auth)
     yield ""
     yield "## Available Operations"
-    yield from _operations(app, address, spelling)
+    if not texts:
+        yield "This app offers no operations."
+    for text in texts:
+        yield ""
+        yield text
+    yield from _others(rest, spelling)
     yield ""
     yield "---"
     yield f"Use {spelling.execute} tool to execute operations. The user is asked before an operation runs."
@@ -130,19 +171,20 @@ def _authentication(auth: Auth | None) -> Iterator[str]:
         yield f"How to: {clean(instructions, _TEXT)}"
 
 
-def _operations(app: App, address: str, spelling: Spelling) -> Iterator[str]:
-    if not app.capabilities:
-        yield "This app offers no operations."
-    length, shown = 0, 0
+def _operations(app: App, address: str, spelling: Spelling) -> tuple[list[str], Sequence[Capability]]:
+    """Return the operations as they are shown, and those for which there is no room."""
+    texts: list[str] = []
+    length = 0
     for tool in app.capabilities:
         text = "\n".join(_operation(tool, address, spelling))
         length += len(text.encode())
-        if length > _DETAILS and shown:
+        if length > _DETAILS and texts:
             break
-        shown += 1
-        yield ""
-        yield text
-    rest = app.capabilities[shown:]
+        texts.append(text)
+    return texts, app.capabilities[len(texts) :]
+
+
+def _others(rest: Sequence[Capability], spelling: Spelling) -> Iterator[str]:
     if rest:
         yield ""
         yield f"### {len(rest)} more {'operation' if len(rest) == 1 else 'operations'}"
@@ -192,7 +234,7 @@ def _effect(tool: Capability) -> str:
 
 
 def _example(tool: Capability, address: str, spelling: Spelling) -> Iterator[str]:
-    found = sample(tool.input_schema)
+    found = _declared(tool) or sample(tool.input_schema)
     call = _json({"app": address, "tool": tool.id, "args": found.arguments})
     if len(call.encode()) > _EXAMPLE:
         yield "**Example** (with the parameters in args):"
@@ -200,6 +242,16 @@ def _example(tool: Capability, address: str, spelling: Spelling) -> Iterator[str
     else:
         yield "**Example**:" if found.fits else "**Example** (adapt it, the schema says more):"
     yield f"{spelling.execute}({call})"
+
+
+def _declared(tool: Capability) -> Sample | None:
+    """Return the first example of an agent's own that fits its schema."""
+    examples: object = msgspec.json.decode(tool.examples) if tool.examples else None
+    for example in cast("list[object]", examples)[:_MOST_VALUES] if isinstance(examples, list) else ():
+        given: object = cast("dict[str, object]", example).get("input") if isinstance(example, dict) else None
+        if isinstance(given, dict) and passes(tool.input_schema, cast("dict[str, Any]", given)):
+            return Sample(cast("dict[str, Any]", given), fits=True)
+    return None
 
 
 def _parameters(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Iterator[str]:

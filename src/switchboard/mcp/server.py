@@ -5,15 +5,17 @@ A list is encoded once per change of the catalogue. What a client cannot see in 
 
 import re
 from asyncio import Event
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
+from urllib.parse import quote, unquote
 
 import msgspec
 from msgspec import Raw, Struct, field
 
+from switchboard.actions.completeness import as_data, sentence
 from switchboard.actions.execute import Execute
 from switchboard.actions.lookup import Found, Lookup
-from switchboard.actions.ports import Catalogue
+from switchboard.actions.ports import Catalogue, Readiness
 from switchboard.catalog.errors import InvalidRequest, InvalidTarget, SwitchboardError, UnknownApp, UnknownTool
 from switchboard.catalog.locales import best
 from switchboard.catalog.model import App
@@ -32,7 +34,7 @@ from switchboard.catalog.text import clean, nearest
 from switchboard.mcp import results
 from switchboard.mcp.asking import AskingClient
 from switchboard.mcp.greeting import SERVER_INFO, Greeting
-from switchboard.mcp.guide import AAI, PORTABLE, Spelling, guide, line
+from switchboard.mcp.guide import AAI, PORTABLE, Spelling, guide, line, standing_note
 from switchboard.mcp.protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -80,6 +82,12 @@ _TOOL_OF_A_SITE = re.compile(
     r"([a-z][a-z0-9+.-]*://(?![^/?#]*@)(?:\[[^\]]*\]|[^/?#:]+)(?::\d{1,5})?(?:[/?#][^:]*)?):(.+)",
     re.IGNORECASE | re.DOTALL,
 )
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9._:@/+~-]{1,128}")
+"""The name of an app's guide that may stand in a list as it is; an agent may call itself anything."""
+_LONGEST_TITLE = 200
+_COMPLETENESS = "switchboard/catalogue"
+_KINDS = ("resources", "tools")
+_DISCOVERS = "Discover web app guide. Use when user mentions a web service not in list."
 _EMPTY: dict[str, Any] = {"type": "object", "properties": {}}
 _WEB_APP = {
     "uriTemplate": "https://{host}",
@@ -91,6 +99,14 @@ _WEB_APP = {
 
 _Entries = Callable[[list[App], int, Spelling], tuple[dict[str, Any], int]]
 """Makes the page of a list that begins with this app; also returns with which app the next page begins."""
+
+
+class _Page(Struct, frozen=True):
+    """A page of a list as a client sees it, before what only programs read: encoded, and what is on it."""
+
+    text: bytes
+    total: int
+    shown: int
 
 
 class _List(Struct):
@@ -138,8 +154,14 @@ class Server:
         self._tool_names: ToolNames = tool_names
         self._locale = locale
         self._lists: dict[tuple[object, ...], Raw] = {}
+        self._pages: dict[tuple[str, int, bool], _Page] = {}
+        self._state: tuple[object, ...] = ()
+        self._seen: dict[tuple[str, int, bool], int] = {}
+        """What was given out, by its hash: what a client has not seen cannot have changed for it."""
+        self._outdated: frozenset[str] = frozenset()
+        self._told_version = 0
         self._patience_s = patience_s
-        self._listening: set[Event] = set()
+        self._listening: dict[Event, set[str]] = {}
         self._closed = False
         self._given: set[str] = set()
         self._waited = 0
@@ -158,8 +180,8 @@ class Server:
         }
 
     def outdated(self) -> list[str]:
-        """Return the kinds of list that were given out: those to call changed, at every change."""
-        return sorted(self._given)
+        """Return the kinds of list that were given out and are not what they were since the last change."""
+        return sorted(self._outdated)
 
     def close(self) -> None:
         """End every open subscription."""
@@ -184,27 +206,50 @@ class Server:
 
     def _listed(self, exchange: Exchange, entries: _Entries) -> Raw:
         start = _start(exchange.read(_List).cursor)
-        snapshot = self._catalogue.current()
-        if start and start >= len(snapshot.apps):
+        if start and start >= len(self._catalogue.current().apps):
             raise Fault(INVALID_PARAMS, "this cursor is beyond the end of the list")
         self._given.add(exchange.method.partition("/")[0])
         spelling = self._spelling(exchange)
-        key = (snapshot.version, self._lookup.names(), entries.__name__, start, spelling.portable, exchange.modern)
+        page = self._page(entries, start, spelling)
+        seen = (entries.__name__, start, spelling.portable)
+        if seen in self._seen or len(self._seen) < _MOST_LISTS:
+            self._seen[seen] = hash(page.text)
+        key = (entries.__name__, start, spelling.portable, exchange.modern)
         if key not in self._lists:
-            if len(self._lists) >= _MOST_LISTS or any(kept[0] != snapshot.version for kept in self._lists):
+            if len(self._lists) >= _MOST_LISTS:
                 self._lists.clear()
+            sources = [as_data(one) for one in self._catalogue.readiness()]
+            facts = {"total": page.total, "shown": page.shown, "sources": sources}
+            rest = self._cacheable(exchange, {"_meta": {_COMPLETENESS: facts}}, LIST_TTL_MS)
+            self._lists[key] = Raw(page.text[:-1] + b"," + msgspec.json.encode(rest)[1:])
+        return self._lists[key]
+
+    def _page(self, entries: _Entries, start: int, spelling: Spelling) -> _Page:
+        """Return a page as it is now, encoded once for as long as nothing changes."""
+        snapshot, readiness = self._catalogue.current(), self._catalogue.readiness()
+        state = (snapshot.version, self._lookup.names(), tuple(readiness))
+        if state != self._state:
+            self._lists.clear()
+            self._pages.clear()
+            self._state = state
+        key = (entries.__name__, start, spelling.portable)
+        page = self._pages.get(key)
+        if page is None:
+            if len(self._pages) >= _MOST_LISTS:
+                self._pages.clear()
             apps = [snapshot.apps[app_id] for app_id in sorted(snapshot.apps)]
             result, following = entries(apps, start, spelling)
             if following < len(apps):
                 result["nextCursor"] = str(following)
-            self._lists[key] = Raw(msgspec.json.encode(self._cacheable(exchange, result, LIST_TTL_MS)))
-        return self._lists[key]
+            shown = len(apps[start:following])
+            page = self._pages[key] = _Page(msgspec.json.encode(result), len(apps), shown)
+        return page
 
     def _cacheable(self, exchange: Exchange, result: dict[str, Any], ttl_ms: int) -> dict[str, Any]:
         if not exchange.modern:
             return result
         hints = {"ttlMs": ttl_ms, "cacheScope": "private", "resultType": "complete"}
-        return {**result, **hints, "_meta": {SERVER_INFO: self._greeting.info}}
+        return {**result, **hints, "_meta": {**result.get("_meta", {}), SERVER_INFO: self._greeting.info}}
 
     def _spelling(self, exchange: Exchange) -> Spelling:
         if self._tool_names != "auto":
@@ -215,9 +260,13 @@ class Server:
         return PORTABLE if any(part in name for part in _CAREFUL) else AAI
 
     def _tools(self, apps: list[App], start: int, spelling: Spelling) -> tuple[dict[str, Any], int]:
-        fixed = _fixed_tools(spelling) if start == 0 else []  # on the page that every client reads
-        end = start + PAGE - len(fixed)
-        return {"tools": [*(self._guide_tool(app, spelling) for app in apps[start:end]), *fixed]}, end
+        if start:
+            end = start + PAGE
+            return {"tools": [self._guide_tool(app, spelling) for app in apps[start:end]]}, end
+        end = PAGE - _FIXED
+        note = _incomplete(self._catalogue.readiness(), len(apps), end)
+        fixed = _fixed_tools(spelling, note)  # on the page that every client reads
+        return {"tools": [*(self._guide_tool(app, spelling) for app in apps[:end]), *fixed]}, end
 
     def _guide_tool(self, app: App, spelling: Spelling) -> dict[str, Any]:
         named = _named(self._lookup.names().name_of(app.id), guide_name(app.id), spelling)
@@ -234,7 +283,7 @@ class Server:
 
     def _resource(self, app: App) -> dict[str, Any]:
         return {
-            "uri": guide_name(app.id),
+            "uri": _uri(app.id),
             "name": clean(best(app.names, self._locale)),
             "description": clean(app.description),
             "mimeType": "application/aai+json",
@@ -273,7 +322,7 @@ class Server:
             meant = _meant(name, self._catalogue.current().apps)
         if meant is not None:
             app, tool = meant
-            return await self._run(exchange, Found(app, app.id), tool, arguments)
+            return await self._run(exchange, self._lookup.found(app), tool, arguments)
         called, _, tool = name.rpartition(":")
         if not called:
             spelling = self._spelling(exchange)
@@ -288,7 +337,8 @@ class Server:
 
     def _guide(self, exchange: Exchange, found: Found) -> Result:
         spelling = self._spelling(exchange)
-        note = " ".join(filter(None, (found.stale, self._conflict(found.app)))) or None
+        notes = (found.stale, standing_note(found.app), self._conflict(found.app))
+        note = " ".join(filter(None, notes)) or None
         text = guide(found.app, address=found.address, spelling=spelling, locale=self._locale, note=note)
         return results.from_text(text, app=found.address, guide=text)
 
@@ -302,12 +352,18 @@ class Server:
     async def _read(self, exchange: Exchange) -> Result:
         uri = exchange.read(_Read).uri
         try:
-            raw = await self._catalogue.published((await self._lookup.app(uri)).app)
+            raw = await self._catalogue.published(await self._read_as(uri))
         except SwitchboardError as error:
             data = {"uri": results.shortened(uri), "code": error.code, **results.details_of(error)}
             raise Fault(_fault(error, exchange), results.message_of(error), data) from error
         contents = [{"uri": uri, "mimeType": "application/json", "text": raw.decode("utf-8-sig", errors="replace")}]
         return self._cacheable(exchange, {"contents": contents}, READ_TTL_MS)
+
+    async def _read_as(self, uri: str) -> App:
+        """Return the app that an address of ours means, in which an agent's id may be percent-encoded."""
+        decoded = unquote(uri.removeprefix(GUIDE_PREFIX)) if uri.startswith(GUIDE_PREFIX) and "%" in uri else ""
+        known = self._catalogue.current().apps.get(decoded)
+        return known if known is not None else (await self._lookup.app(uri)).app
 
     async def _listen(self, exchange: Exchange) -> Result:
         """Tell a client of the stateless protocol of changes, for as long as it listens.
@@ -322,24 +378,47 @@ class Server:
         honoured = {f"{kind}ListChanged": True for kind in kinds}
         exchange.notify("notifications/subscriptions/acknowledged", {**identity, "notifications": honoured})
         changed = Event()
-        self._listening.add(changed)
+        pending = self._listening[changed] = set[str]()
         try:
             while not self._closed:
                 await changed.wait()
                 changed.clear()
                 for kind in kinds if not self._closed else ():
-                    exchange.notify(f"notifications/{kind}/list_changed", identity)
+                    if kind in pending:
+                        exchange.notify(f"notifications/{kind}/list_changed", identity)
+                pending.clear()
         finally:
-            self._listening.discard(changed)
+            del self._listening[changed]
         return identity
 
     def _changed(self) -> None:
-        """Tell whoever listens; the first scan only completes what nobody has seen, unless a list went out before."""
+        """Tell whoever listens; the first scan only completes what nobody has seen, unless a list went out before.
+
+        A list that looks as it did has not changed, whatever has: who has seen none is told of every change of the
+        apps.
+        """
         was_loading, self._loading = self._loading, not self._catalogue.is_complete
+        self._outdated = frozenset(self._now_different())
+        version = self._catalogue.current().version
+        is_new, self._told_version = version != self._told_version, version
         if was_loading and not self._given:
             return
-        for changed in self._listening:
-            changed.set()
+        unseen = {kind for kind in _KINDS if kind not in self._given} if is_new else set[str]()
+        for changed, pending in self._listening.items():
+            pending.update(self._outdated, unseen)
+            if pending:
+                changed.set()
+
+    def _now_different(self) -> Iterator[str]:
+        """Yield the kind of every list that was given out and is another one now."""
+        count = len(self._catalogue.current().apps)
+        for (name, start, portable), before in list(self._seen.items()):
+            entries, kind = (self._tools, "tools") if name == self._tools.__name__ else (self._resources, "resources")
+            is_there = not start or start < count
+            now = hash(self._page(entries, start, PORTABLE if portable else AAI).text) if is_there else 0
+            self._seen[(name, start, portable)] = now
+            if now != before:
+                yield kind
 
 
 def _meant(name: str, apps: Shards[str, App]) -> tuple[App, str] | None:
@@ -363,8 +442,8 @@ def _divided(name: str) -> Iterator[tuple[str, str]]:
         address = parse_target(name)
     except InvalidTarget:
         return
-    if address.kind is None:  # apps have neither skills nor reasoners
-        yield address.owner, address.name
+    # An agent's capability may be named with its kind; apps have neither skills nor reasoners.
+    yield address.owner, address.name if address.kind is None else f"{address.kind}:{address.name}"
 
 
 def _fault(error: SwitchboardError, exchange: Exchange) -> int:
@@ -383,16 +462,32 @@ def _start(cursor: str | None) -> int:
 
 
 def _named(portable: str, aai: str, spelling: Spelling) -> dict[str, Any]:
-    if not spelling.portable:
+    if not spelling.portable and _PLAIN_NAME.fullmatch(aai):
         return {"name": aai}
-    return {"name": portable, "title": aai, "_meta": {"org.aai-protocol/name": aai}}
+    return {"name": portable, "title": clean(aai, _LONGEST_TITLE), "_meta": {"org.aai-protocol/name": aai}}
 
 
-def _fixed_tools(spelling: Spelling) -> list[dict[str, Any]]:
+def _uri(app_id: str) -> str:
+    """Return the address of an app as a resource."""
+    name = guide_name(app_id)
+    return name if _PLAIN_NAME.fullmatch(name) else guide_name(quote(app_id, safe=""))
+
+
+def _incomplete(readiness: Sequence[Readiness], total: int, shown: int) -> str:
+    """Say what a list lacks: models do not see what programs read."""
+    cut = f"{shown} of {total} apps are on this page; call any other by its id." if total > shown else ""
+    return " ".join(filter(None, (sentence(readiness), cut)))
+
+
+_FIXED = 2
+"""How many tools there are beside the apps."""
+
+
+def _fixed_tools(spelling: Spelling, note: str = "") -> list[dict[str, Any]]:
     return [
         {
             **_named(PORTABLE_DISCOVER, DISCOVER, spelling),
-            "description": "Discover web app guide. Use when user mentions a web service not in list.",
+            "description": f"{_DISCOVERS} {note}".rstrip(),
             "inputSchema": {
                 "type": "object",
                 "properties": {"url": {"type": "string", "description": "Web app URL, domain, or name"}},

@@ -8,8 +8,8 @@ and reads no proxies, no netrc and no certificates from the environment.
 import asyncio
 import re
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from typing import final
 from urllib.parse import urljoin
 
@@ -24,6 +24,7 @@ from switchboard.catalog.errors import (
     RefusedAddress,
     ServiceUnavailable,
     SwitchboardError,
+    Unreached,
 )
 from switchboard.net.connections import LookUps, Objection, Pinned, Resolver, Stale
 from switchboard.net.guard import Address, Guard, Scheme, Target, is_public
@@ -73,6 +74,15 @@ class Answer(Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         # Bodies, cookies and queries are secrets often enough.
         return f"Answer(status={self.status}, size={len(self.body)})"
+
+
+class Stream(Struct, frozen=True, kw_only=True):
+    """An answer that goes on: its head, and its body as it comes."""
+
+    status: int
+    headers: Headers
+    chunks: AsyncIterator[bytes]
+    """Raises what `Fetch.stream` does when nothing comes for too long, or the connection breaks off."""
 
 
 _DEFAULT_LIMITS = Limits()
@@ -139,6 +149,48 @@ class Fetch:
                 return await self._follow(request, target, limits)
         except TimeoutError as error:
             raise CallTimeout(f"{target.shown} gave no answer within {limits.seconds:g} seconds.") from error
+
+    @asynccontextmanager
+    async def stream(
+        self, url: str, *, headers: Iterable[tuple[str, str]] = (), seconds: float = 10.0, idle_s: float = 45.0
+    ) -> AsyncGenerator[Stream]:
+        """Ask for something that does not end; how much of it is too much is for whoever reads it to say.
+
+        `seconds` is for the head, `idle_s` for each silence after it. Redirects are answers like any other.
+
+        Raises:
+            RefusedAddress, UnknownHost, CallTimeout, ServiceUnavailable, InvalidRequest: as `send` does.
+        """
+        target = self._guard.target(url)
+        request = _Request(method="GET", headers=_checked(headers), content=None, coding="identity")
+        async with AsyncExitStack() as opened:
+            try:
+                response = await self._opened(opened, request, target, seconds)
+            except Objection as error:
+                raise _refused(target, target, error.why) from error
+            named = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers)
+            async with aclosing(_heard(response, target, idle_s)) as chunks:
+                yield Stream(status=response.status, headers=named, chunks=chunks)
+
+    async def _opened(
+        self, opened: AsyncExitStack, request: "_Request", target: Target, seconds: float
+    ) -> httpcore2.Response:
+        """Send a request and return the head of its answer; leaving `opened` hangs up."""
+        while True:
+            stream = self._pools[target.scheme].stream(
+                request.method,
+                httpcore2.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.resource),
+                headers=request.lines(target),
+            )
+            try:
+                async with asyncio.timeout(seconds):
+                    return await opened.enter_async_context(stream)
+            except TimeoutError as error:
+                raise CallTimeout(f"{target.shown} gave no answer within {seconds:g} seconds.") from error
+            except Stale:
+                continue  # a kept connection was closed meanwhile
+            except _FOREIGN as error:
+                raise _ours(target, error) from error
 
     async def certificate(self, url: str, seconds: float = 10.0) -> bytes:
         """Return the certificate that a host shows, in DER, once the system's trust store has accepted its chain.
@@ -269,6 +321,7 @@ class _Request(Struct, frozen=True, kw_only=True):
     headers: Headers
     content: bytes | None
     wanted: Callable[[int], bool] | None = None
+    coding: str = "gzip"
 
     def for_strangers(self) -> "_Request":
         """Return what another origin may get of it."""
@@ -278,7 +331,7 @@ class _Request(Struct, frozen=True, kw_only=True):
     def lines(self, target: Target) -> list[tuple[str, str]]:
         """Return every header as it is sent."""
         given = {name.lower() for name, _ in self.headers}
-        lines = [("Host", target.authority), ("Accept-Encoding", "gzip")]
+        lines = [("Host", target.authority), ("Accept-Encoding", self.coding)]
         lines += [(name, value) for name, value in _DEFAULTS if name.lower() not in given]
         lines += self.headers
         if self.content is not None or self.method in _WITH_BODY:
@@ -297,6 +350,22 @@ _FOREIGN = (
     OSError,  # TLS errors while reading are not translated by httpcore2
     Garbled,
 )
+
+
+async def _heard(response: httpcore2.Response, target: Target, idle_s: float) -> AsyncGenerator[bytes]:
+    """Yield a body as it comes, for as long as it comes."""
+    async with aclosing(response.aiter_stream()) as chunks:
+        while True:
+            try:
+                async with asyncio.timeout(idle_s):
+                    chunk = await anext(chunks, None)
+            except TimeoutError as error:
+                raise CallTimeout(f"{target.shown} said nothing for {idle_s:g} seconds.") from error
+            except _FOREIGN as error:
+                raise _ours(target, error) from error
+            if chunk is None:
+                return
+            yield chunk
 
 
 async def _skip(chunks: AsyncIterator[bytes]) -> None:
@@ -345,7 +414,8 @@ def _ours(target: Target, error: Exception) -> SwitchboardError:
         return CallTimeout(f"{target.shown} gave no answer in time.")
     if isinstance(error, Garbled):
         return ServiceUnavailable(f"The answer of {target.shown} cannot be unpacked.")
-    return ServiceUnavailable(f"{target.shown} does not answer: {_reason(error)}.")
+    unsent = isinstance(error, httpcore2.ConnectError)
+    return (Unreached if unsent else ServiceUnavailable)(f"{target.shown} does not answer: {_reason(error)}.")
 
 
 def _reason(error: Exception) -> str:

@@ -351,8 +351,14 @@ def _messages(call: Call, address: str | None, *, dev: bool) -> dict[str, str]:
         "try again.",
         "busy": "Several questions are open already. Ask the user to answer them, then make the same call again.",
         "nobody": f"The user has not said whether {what}, and cannot be asked here. The user can allow it in a "
-        f"terminal: switchboard consent grant {app} {which}{' --dev' if dev else ''}",
+        f"terminal: switchboard consent grant {app} {which}{' --dev' if dev else ''}{_through(call.owner)}",
     }
+
+
+def _through(owner: Owner) -> str:
+    """Return the options that say which control planes know an agent."""
+    planes = owner.standing.planes if isinstance(owner, App) and owner.standing is not None else ()
+    return "".join(f" --control-plane {quote(clean(plane, _ADDRESS))}" for plane in planes)
 
 
 def _properties(call: Call) -> object:

@@ -24,6 +24,8 @@ _WORDS: dict[Language, dict[str, str]] = {
         "title": "AAI Gateway asks for permission",
         "question": "{caller} wants to use {app}.",
         "app": "App",
+        "agent": "Agent",
+        "run_by": "{planes}, the control plane that runs this agent",
         "origin": "From",
         "caller": "Asked by",
         "tool": "Operation",
@@ -71,6 +73,8 @@ _WORDS: dict[Language, dict[str, str]] = {
         "title": "AAI Gateway 请求权限",
         "question": "{caller}想要使用{app}。",
         "app": "应用",
+        "agent": "智能体",
+        "run_by": "{planes}（运行此智能体的控制平面）",
         "origin": "来源",
         "caller": "请求方",
         "tool": "请求执行操作",
@@ -174,13 +178,19 @@ def origin_of(owner: App | Agent) -> str:
     return owner.origin if isinstance(owner, App) else owner.base_url
 
 
+def _planes(owner: App | Agent) -> tuple[str, ...]:
+    """Return the addresses of the control planes that run an agent: what people know of it."""
+    return owner.standing.planes if isinstance(owner, App) and owner.standing is not None else ()
+
+
 def _caller(matter: Matter) -> str:
     return clean(matter.call.caller.name, _NAME)
 
 
 def _lines(matter: Matter, words: Mapping[str, str], locale: str) -> Iterator[Line]:
     owner, tool = matter.call.owner, matter.call.capability
-    yield Line(words["app"], f"{app_name(owner, locale)} ({clean(owner.id, _NAME)})")
+    planes = _planes(owner)
+    yield Line(words["agent" if planes else "app"], f"{app_name(owner, locale)} ({clean(owner.id, _NAME)})")
     if not matter.whole:
         yield Line(words["tool"], clean(tool.id, _NAME))
         if matter.seen.description:
@@ -193,7 +203,8 @@ def _lines(matter: Matter, words: Mapping[str, str], locale: str) -> Iterator[Li
     yield from _contact(matter, words)
     if matter.first or matter.whole:
         yield Line(words["tools"], _names(tool.id for tool in owner.capabilities))
-    yield Line(words["origin"], clean(origin_of(owner), _TEXT))
+    origin = words["run_by"].format(planes=_names(planes)) if planes else clean(origin_of(owner), _TEXT)
+    yield Line(words["origin"], origin)
     if not matter.signing_in:
         yield Line(words["caller"], f"{_caller(matter)} {clean(matter.call.caller.version, _NAME)}".strip())
 

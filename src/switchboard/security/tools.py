@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 import msgspec
 from msgspec import Struct
 
-from switchboard.catalog.bindings import Acp, Binding, Cli, Dbus, Http, Json, McpStdio, Stdio
+from switchboard.catalog.bindings import Acp, Binding, Cli, Dbus, Http, Json, McpStdio, Registered, Stdio
 from switchboard.catalog.model import Capability
 from switchboard.catalog.text import clean
 from switchboard.net.guard import read
@@ -85,6 +85,8 @@ def endpoint(binding: Binding) -> str:
             return f"{(route.method or 'POST').upper()} {shown}{slash}{path}"
         case Stdio() | Acp() | McpStdio() | Cli():
             return " ".join((execution.command, *execution.args))
+        case Registered():
+            return f"{route.path} (agent)"
         case Dbus():
             return f"{execution.service} {execution.object_path} {execution.interface}"
         case _:
