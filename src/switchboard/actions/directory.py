@@ -5,7 +5,7 @@ for what changed, and everybody who comes meanwhile waits for that one answer. E
 what began before a change can never undo it. When the store does not answer, reading goes on from memory, and says so.
 """
 
-from asyncio import Task, create_task, shield, wait_for
+from asyncio import Lock, Task, create_task, shield, wait_for
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
@@ -48,6 +48,7 @@ class Directory:
         self._revisions: dict[str, int] = {}
         self._fresh_until = 0.0
         self._refresh: Task[None] | None = None
+        self._catching_up = Lock()
         self._listener: Callable[[StoredAgent], None] | None = None
         self.seen_at: dict[str, float] = {}
         self._silent: dict[Doing, float] = {}
@@ -109,11 +110,27 @@ class Directory:
         Raises:
             ServiceUnavailable: the store does not answer.
         """
-        revision, changes = await self._store.changes(self._revision)
-        if revision < self._revision:
-            # A backup, or a standby that was behind: what this instance knows is from a past that did not happen.
-            self._revisions, self._revision = {}, 0
-            revision, changes = await self._store.changes(0)
+        # One after the other: what was read before the store lost something must not be taken in after that is known.
+        async with self._catching_up:
+            revision, changes = await self._store.changes(self._revision)
+            if revision < self._revision:
+                revision, changes = await self._store.changes(0)
+                self._start_over(changes)
+            self._take_in(revision, changes)
+
+    def _start_over(self, everything: Sequence[StoredAgent]) -> None:
+        """Forget what only a past knew that did not happen: a backup was restored, or a standby that was behind leads.
+
+        An agent that is not in the store any more learns of it with its next sign of life, and registers again.
+        """
+        kept = {stored.id for stored in everything}
+        gone = [agent_id for agent_id in self._snapshot.agents if agent_id not in kept]
+        self._revisions, self._revision = {}, 0
+        if self._listener is not None:
+            for agent_id in gone:
+                self._listener(StoredAgent(id=agent_id, registration=None))
+
+    def _take_in(self, revision: int, changes: Sequence[StoredAgent]) -> None:
         news = [stored for stored in changes if stored.revision > self._revisions.get(stored.id, 0)]
         if self._revisions:
             for stored in news:
@@ -159,7 +176,7 @@ class Directory:
         present = [stored for stored in changes if stored.registration is not None]
         readable = (agent for agent in map(self._read, present) if agent is not None)
         self._snapshot = Snapshot.of(readable, version=self._snapshot.version + 1)
-        self.seen_at = {stored.id: stored.seen_at for stored in present}
+        self.seen_at = {stored.id: max(stored.seen_at, self.seen_at.get(stored.id, 0.0)) for stored in present}
 
     def _forget_the_removed(self) -> None:
         """Drop the revisions of agents that are gone: everything up to here was taken in, so nothing older can come."""

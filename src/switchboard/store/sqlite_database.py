@@ -232,12 +232,20 @@ def _locked(path: Path) -> BinaryIO:
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
-    """Run every migration the file has not seen, each in one transaction with its number."""
+    """Run every migration the file has not seen, each in one transaction with its number.
+
+    Raises:
+        ServiceUnavailable: a newer version has changed the file, and nobody here knows how.
+    """
     scripts = sorted(
         (entry for entry in files("switchboard.store").joinpath("migrations").iterdir() if entry.name.endswith(".sql")),
         key=lambda entry: entry.name,
     )
     known: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if known > len(scripts):
+        raise ServiceUnavailable(
+            "The database was changed by a newer version. Start that version, or restore a backup from before it."
+        )
     for number, script in enumerate(scripts, 1):
         if number > known:
             connection.executescript(f"BEGIN IMMEDIATE; {script.read_text()} PRAGMA user_version = {number}; COMMIT;")
