@@ -135,7 +135,7 @@ class Callers:
 
 @pytest.fixture(params=["both", "moved"])
 def two(request: pytest.FixtureRequest, tmp_path: Path, pair: Pair) -> Generator[Instances]:
-    with running(tmp_path, getattr(pair, request.param), 2, SWITCHBOARD_DATABASE_TIMEOUT="1") as found:
+    with running(tmp_path, getattr(pair, request.param), 2, SWITCHBOARD_DATABASE_TIMEOUT="3") as found:
         found[0].register(registration("before", {"think": []}))
         until(lambda: ids(found[1]) == ["before"])
         yield found
@@ -205,7 +205,7 @@ def test_what_the_standby_has_not_confirmed_is_not_acknowledged(two: Instances, 
 def test_after_a_standby_that_was_behind_the_database_is_believed(tmp_path: Path, leader: Postgres) -> None:
     """It has made other changes under the same numbers before anybody looked: everything is read anew."""
     pair = Pair(leader, tmp_path / "to", synchronous=False)
-    with running(tmp_path, pair.moved, 2, SWITCHBOARD_DATABASE_TIMEOUT="1") as two:
+    with running(tmp_path, pair.moved, 2, SWITCHBOARD_DATABASE_TIMEOUT="3") as two:
         agent = Recorder(tmp_path, two[0].url)
         try:
             _fall_behind_and_believe(two, pair, agent)

@@ -42,7 +42,7 @@ def small() -> Generator[Postgres]:
 
 @pytest.fixture
 def two(tmp_path: Path, small: Postgres) -> Generator[Instances]:
-    with running(tmp_path, small.new(), 2, SWITCHBOARD_DATABASE_TIMEOUT="1") as found:
+    with running(tmp_path, small.new(), 2, SWITCHBOARD_DATABASE_TIMEOUT="3") as found:
         found[0].register(registration("before", {"think": []}))
         until(lambda: ids(found[1]) == ["before"])
         yield found
