@@ -55,7 +55,13 @@ def main(file: str) -> None:
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         port = listener.getsockname()[1]
-        server = Server(floor, lambda: print(port, flush=True), lambda: None, lambda: None)
+        server = Server(
+            floor,
+            begun=lambda: print(port, flush=True),
+            leaving=lambda: None,
+            ending=lambda: None,
+            closing=lambda: None,
+        )
         runner.run(server.serve(sockets=[listener]))
 
 

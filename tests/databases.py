@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib import import_module
@@ -38,22 +38,63 @@ def binaries() -> Path | None:
 class Postgres:
     """One server on a socket in its own folder: stopped, started, paused and cut as tests want it."""
 
-    def __init__(self, **settings: str) -> None:
+    def __init__(
+        self, settings: Mapping[str, str] | None = None, *, copy_of: "Postgres | None" = None, wal_mb: int = 16
+    ) -> None:
+        """Start a new one, or a standby that follows another."""
         programs = binaries()
         assert programs is not None
         self._programs = programs
         self._folder = Path(tempfile.mkdtemp(prefix="swb-pg-"))
-        self._settings = settings
+        self._settings = settings or {}
         # The server refuses to run as root; Debian's package brings a user for it.
         self._user = "postgres" if os.geteuid() == 0 else None
         if self._user is not None:
             shutil.chown(self._folder, self._user)
-        self._run(
-            "initdb", "-D", str(self._folder / "data"), "-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8"
-        )
+        data = str(self._folder / "data")
+        if copy_of is None:
+            self._run("initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", *_wal(wal_mb))
+        else:
+            source = f"host={copy_of.folder} user=postgres application_name={self._folder.name}"
+            self._run("pg_basebackup", "-d", source, "-D", data, "-R", "-X", "stream", "-c", "fast", "--no-sync")
         self._process: subprocess.Popen[bytes] | None = None
         atexit.register(self.close)
         self.start()
+
+    @property
+    def folder(self) -> Path:
+        """Where its socket is, which is its address."""
+        return self._folder
+
+    def standby(self, *, synchronous: bool) -> "Postgres":
+        """Start a standby that receives every change; if synchronous, nothing is acknowledged before it has it."""
+        other = Postgres(self._settings, copy_of=self)
+        name = other.folder.name
+        if synchronous:
+            self.execute(f"ALTER SYSTEM SET synchronous_standby_names = '\"{name}\"'")
+            self.execute("SELECT pg_reload_conf()")
+        wanted = "sync" if synchronous else "async"
+        look = f"SELECT sync_state FROM pg_stat_replication WHERE application_name = '{name}' AND state = 'streaming'"  # noqa: S608
+        end = time.monotonic() + LIMIT_S
+        while self.execute(look) != [(wanted,)]:
+            assert time.monotonic() < end, (other.folder / "log.txt").read_text()
+            time.sleep(0.02)
+        return other
+
+    def disconnect(self) -> None:
+        """Let a standby receive nothing any more, and wait until it has noticed."""
+        self.execute("ALTER SYSTEM SET primary_conninfo = ''")
+        self.execute("SELECT pg_reload_conf()")
+        end = time.monotonic() + LIMIT_S
+        while self.execute("SELECT count(*) FROM pg_stat_wal_receiver") != [(0,)]:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+    def promote(self) -> None:
+        """Let a standby lead from now on; nobody has to confirm what it takes in."""
+        self.execute("ALTER SYSTEM RESET synchronous_standby_names")
+        self.execute("SELECT pg_reload_conf()")
+        assert self.execute("SELECT pg_promote(true, 30)") == [(True,)]
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -85,6 +126,14 @@ class Postgres:
             self._process.wait(LIMIT_S)
             self._process = None
 
+    def vanish(self) -> None:
+        """End every process of it, asleep or not, as if the machine were gone."""
+        for process in reversed(self.processes):
+            os.kill(process, signal.SIGKILL)
+        assert self._process is not None
+        self._process.wait(LIMIT_S)
+        self._process = None
+
     def pause(self) -> None:
         """Let every process of it sleep: connections stay, and nothing answers."""
         self._signal(signal.SIGSTOP)
@@ -92,6 +141,14 @@ class Postgres:
     def wake(self) -> None:
         """Let them go on."""
         self._signal(signal.SIGCONT)
+
+    def fill_up(self, largest_file: int) -> None:
+        """Let no file of it grow past a limit, as if the disk were full; the system itself enforces it."""
+        self._limit(str(largest_file))
+
+    def make_room(self) -> None:
+        """Let files grow again."""
+        self._limit("unlimited")
 
     def url(self, database: str) -> str:
         """Return the address of a database."""
@@ -121,17 +178,34 @@ class Postgres:
         self.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _signal(self, number: signal.Signals) -> None:
+    @property
+    def processes(self) -> list[int]:
+        """Every process of it, the one that makes the others first."""
         assert self._process is not None
         parent = self._process.pid
         children = subprocess.run(["pgrep", "-P", str(parent)], check=False, capture_output=True, text=True)  # noqa: S603, S607
-        for process in (parent, *map(int, children.stdout.split())):
+        return [parent, *map(int, children.stdout.split())]
+
+    def _signal(self, number: signal.Signals) -> None:
+        for process in self.processes:
             os.kill(process, number)
+
+    def _limit(self, size: str) -> None:
+        """Limit the first process, which all others have it from, before those that are there."""
+        for process in self.processes:
+            command = ["prlimit", f"--pid={process}", f"--fsize={size}:unlimited"]
+            # One that has ended meanwhile needs no limit.
+            done = subprocess.run(command, check=False, capture_output=True, user=self._user, text=True)  # noqa: S603
+            assert done.returncode == 0 or not Path(f"/proc/{process}").exists(), done.stderr
 
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run(  # noqa: S603 - PostgreSQL's own
             [self._programs / program, *arguments], check=True, capture_output=True, user=self._user
         )
+
+
+def _wal(megabytes: int) -> list[str]:
+    return [] if megabytes == 16 else [f"--wal-segsize={megabytes}"]
 
 
 def require_postgres() -> None:
@@ -144,10 +218,10 @@ def require_postgres() -> None:
 
 
 @contextmanager
-def running(**settings: str) -> Generator[Postgres]:
+def running(*, wal_mb: int = 16, **settings: str) -> Generator[Postgres]:
     """Have a server of one's own."""
     require_postgres()
-    server = Postgres(**settings)
+    server = Postgres(settings, wal_mb=wal_mb)
     try:
         yield server
     finally:

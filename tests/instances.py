@@ -36,12 +36,17 @@ class Instances:
         return [plane.url for plane in self.planes]
 
     def start(
-        self, number: int, port: str = "0", command: Sequence[str] = (COMMAND,), **environment: str
+        self,
+        number: int,
+        port: str = "0",
+        command: Sequence[str] = (COMMAND,),
+        url: str | None = None,
+        **environment: str,
     ) -> ControlPlane:
-        """Start one."""
+        """Start one, which may reach the database by another address than the others."""
         folder = self._folder / str(number)
         folder.mkdir(exist_ok=True)
-        arguments = ("--port", port, "--database-url", self.database_url)
+        arguments = ("--port", port, "--database-url", url or self.database_url)
         every = {**self._environment, **environment}
         return ControlPlane(folder, *arguments, command=command, **every)
 

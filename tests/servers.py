@@ -94,11 +94,11 @@ class ControlPlane:
         """Let it go on."""
         self.process.send_signal(signal.SIGCONT)
 
-    def stop(self) -> int:
+    def stop(self, within_s: float = 30) -> int:
         """Ask it to stop, and return its exit code."""
         self.client.close()
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(30)
+        code = self.process.wait(within_s)
         self._close()
         return code
 

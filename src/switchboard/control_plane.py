@@ -417,9 +417,17 @@ async def _serve(settings: ServeSettings, clock: Clock | None, listener: Any, ur
             loop.call_soon_threadsafe(plane.mcp.close)
 
     def ending() -> None:
+        loop.call_soon_threadsafe(plane.life.stop_listening)
         loop.call_soon_threadsafe(plane.executions.stop_waiting)
 
-    server = Server(plane.app, begun, leaving, ending, settings.drain_seconds)
+    server = Server(
+        plane.app,
+        begun=begun,
+        leaving=leaving,
+        ending=ending,
+        closing=plane.executions.send_away,
+        drain_s=settings.drain_seconds,
+    )
     keeping = asyncio.create_task(plane.keep())
     try:
         await server.serve(sockets=[listener])

@@ -5,6 +5,7 @@ import json
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from tests.actions.fakes import HandClock, MemoryStore
 from tests.servers import registration
 from tests.support import requirement
@@ -14,7 +15,7 @@ from switchboard.actions.life import Life
 from switchboard.actions.ports import StoredAgent
 from switchboard.actions.register import Newcomer, Register
 from switchboard.catalog.bindings import Json
-from switchboard.catalog.errors import ServiceUnavailable
+from switchboard.catalog.errors import NotFound, ServiceUnavailable
 from switchboard.catalog.query import Query
 from switchboard.control_plane import read_stored
 from switchboard.descriptors import agent as agents
@@ -274,5 +275,28 @@ def test_a_store_that_lost_its_newest_changes_is_believed() -> None:
         await other.add("d")
         await plane.directory.catch_up()
         assert await plane.names() == ["a:r", "b:r", "d:r"]
+
+    asyncio.run(story())
+
+
+def test_an_agent_that_the_store_has_lost_is_told_so_and_can_come_back() -> None:
+    """Not a thing is left of it that would make it believe that it is known; a new registration counts at once."""
+
+    async def story() -> None:
+        plane = Plane(MemoryStore())
+        for name in ("a", "b", "c"):
+            await plane.add(name)
+        await plane.directory.catch_up()
+        del plane.store.agents["c"]
+        plane.store.revision = 1
+        plane.store.agents["b"] = replace(plane.store.agents["b"], revision=1)
+        await plane.directory.catch_up()
+        with pytest.raises(NotFound):
+            plane.register.beat("c", "ready")
+        plane.register.beat("b", "ready")
+        await plane.add("c", "again")
+        assert await plane.names() == ["a:r", "b:r", "c:again"]
+        await plane.directory.catch_up()
+        assert await plane.names() == ["a:r", "b:r", "c:again"]
 
     asyncio.run(story())

@@ -294,6 +294,10 @@ def test_discover_and_agents_print_tables_and_raw_answers(tmp_path: Path) -> Non
         (["--log-level", "loud"], "A setting cannot be used"),
         (["--config", "nowhere.toml"], "nowhere.toml cannot be read"),
         (["--database-url", "sqlite:////proc/nowhere/plane.db"], "does not answer"),
+        (
+            ["--database-url", "postgresql://me:hush@nowhere.invalid/plane"],
+            "The host of the database is not known: nowhere.invalid:5432. Check its name in database_url",
+        ),
     ],
 )
 def test_a_server_that_cannot_start_says_why(arguments: list[str], message: str) -> None:
@@ -303,6 +307,7 @@ def test_a_server_that_cannot_start_says_why(arguments: list[str], message: str)
     assert result.returncode in (1, 2)
     assert message in result.stderr
     assert "Traceback" not in result.stderr
+    assert "hush" not in result.stderr
 
 
 def test_settings_come_from_flags_then_environment_then_file(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ The normal suite kills it five times; `SWITCHBOARD_ROUNDS=200` does it two hundr
 
 import asyncio
 import atexit
+import json
 import os
 import random
 import subprocess
@@ -342,3 +343,34 @@ def test_a_caller_that_waits_is_told_where_to_ask_when_the_control_plane_stops(p
     report = {"status": "succeeded", "result": "late"}
     place.plane.client.post(f"/api/v1/executions/{call.execution_id}/status", json=report)
     assert place.execution(call.execution_id)["result"] == "late"
+
+
+def test_a_caller_whose_agent_takes_longer_than_the_stop_gets_an_answer_too(place: Place) -> None:
+    """As does one whose request never became complete. What was sent is known after the next start, and has an end."""
+
+    async def story() -> tuple[httpx2.Response, bytes]:
+        async with httpx2.AsyncClient(base_url=place.plane.url, timeout=60, trust_env=False) as client:
+            calling = asyncio.create_task(client.post(f"/api/v1/execute/{AGENT}.hold", json={"input": {}}))
+            await _until(lambda: place.agent.calls != [])
+            host, port = place.plane.url.removeprefix("http://").split(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(b"POST /api/v1/nodes/register HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
+            await writer.drain()
+            assert (await client.get("/ready")).status_code == 200
+            assert await asyncio.to_thread(place.plane.stop, 60) == 0
+            incomplete = await reader.read()
+            writer.close()
+            return await calling, incomplete
+
+    answer, incomplete = asyncio.run(story())
+    place.restart()
+
+    (call,) = place.agent.calls
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert answer.json()["error"] == "service_unavailable"
+    assert answer.json()["details"]["execution_id"] == call.execution_id
+    head, _, body = incomplete.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: 1" in head
+    assert json.loads(body)["error"] == "service_unavailable"
+    assert place.execution(call.execution_id, END_WITHIN_S)["status_reason"] == "outcome_unknown"

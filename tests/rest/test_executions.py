@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote, unquote
 
 import httpx2

@@ -253,6 +253,25 @@ def test_a_file_that_cannot_be_written_can_still_be_read(tmp_path: Path, trouble
     asyncio.run(story())
 
 
+def test_a_file_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    """Whoever goes back without a backup is told so, before anything is written into tables he does not know."""
+    file = tmp_path / "plane.db"
+
+    async def opened() -> None:
+        store = SqliteStore(str(file))
+        await store.open()
+        await store.close()
+
+    asyncio.run(opened())
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA user_version = 999")
+    before = file.read_bytes()
+    with pytest.raises(ServiceUnavailable, match="newer version"):
+        asyncio.run(opened())
+
+    assert file.read_bytes() == before
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
 def test_when_the_disk_is_full_what_does_not_fit_is_refused_alone(tmp_path: Path) -> None:
     """The small ones that came together with a large one are taken; what was taken is there afterwards."""

@@ -6,7 +6,7 @@ what began before a change can never undo it. When the store does not answer, re
 Whoever follows is told every change of the snapshot, in order, in the moment it happens.
 """
 
-from asyncio import Task, create_task, shield, wait_for
+from asyncio import Lock, Task, create_task, shield, wait_for
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
@@ -55,6 +55,7 @@ class Directory:
         self._revisions: dict[str, int] = {}
         self._fresh_until = 0.0
         self._refresh: Task[None] | None = None
+        self._catching_up = Lock()
         self._listener: Callable[[StoredAgent], None] | None = None
         self._followers: list[Follower] = []
         self.seen_at: dict[str, float] = {}
@@ -121,14 +122,30 @@ class Directory:
         Raises:
             ServiceUnavailable: the store does not answer.
         """
-        revision, changes = await self._store.changes(self._revision)
-        begins_anew = revision < self._revision
-        if begins_anew:
-            # A backup, or a standby that was behind: what this instance knows is from a past that did not happen.
-            self._revisions, self._revision = {}, 0
-            revision, changes = await self._store.changes(0)
+        # One after the other: what was read before the store lost something must not be taken in after that is known.
+        async with self._catching_up:
+            revision, changes = await self._store.changes(self._revision)
+            begins_anew = revision < self._revision
+            if begins_anew:
+                revision, changes = await self._store.changes(0)
+                self._start_over(changes)
+            self._take_in(revision, changes, at_once=begins_anew)
+
+    def _start_over(self, everything: Sequence[StoredAgent]) -> None:
+        """Forget what only a past knew that did not happen: a backup was restored, or a standby that was behind leads.
+
+        An agent that is not in the store any more learns of it with its next sign of life, and registers again.
+        """
+        kept = {stored.id for stored in everything}
+        gone = [agent_id for agent_id in self._snapshot.agents if agent_id not in kept]
+        self._revisions, self._revision = {}, 0
+        if self._listener is not None:
+            for agent_id in gone:
+                self._listener(StoredAgent(id=agent_id, registration=None))
+
+    def _take_in(self, revision: int, changes: Sequence[StoredAgent], *, at_once: bool) -> None:
         news = [stored for stored in changes if stored.revision > self._revisions.get(stored.id, 0)]
-        if begins_anew or (not self._revisions and len(news) > _MOST_ONE_BY_ONE):
+        if at_once or (not self._revisions and len(news) > _MOST_ONE_BY_ONE):
             self._load(news)
         else:
             for stored in news:
@@ -191,7 +208,7 @@ class Directory:
         present = [stored for stored in changes if stored.registration is not None]
         readable = (agent for agent in map(self._read, present) if agent is not None)
         self._snapshot = Snapshot.of(readable, version=self._snapshot.version + 1)
-        self.seen_at = {stored.id: stored.seen_at for stored in present}
+        self.seen_at = {stored.id: max(stored.seen_at, self.seen_at.get(stored.id, 0.0)) for stored in present}
         for follower in self._followers:
             follower(Gap(self._snapshot.version))
 

@@ -328,6 +328,11 @@ class Executions(Followers):
         for live in list(self._ledger.live.values()):
             self._ledger.leave_to_the_next(live)
 
+    def send_away(self) -> None:
+        """Let nobody wait here any longer; what was sent is written down, so that it can be asked for elsewhere."""
+        for live in list(self._ledger.live.values()):
+            self._ledger.leave_to_the_next(live, surely=True)
+
     async def close(self) -> None:
         """Stop sending, give what is under way a moment, and write down what has ended."""
         self.stop_waiting()

@@ -141,10 +141,13 @@ class Ledger:
         live, recent = self.live.get(execution_id), self._recent.get(execution_id)
         if live is None and recent is not None:
             return recent, False
+        execution, first = None, False
         if live is None or live.stored:
             execution, first = await self._store.settle(execution_id, ended)
-        else:
-            execution, first = replace(live.execution, status=ended.status, ended=ended), True
+        # It lives in memory only, or it does since a standby that was behind leads: then the store has lost it.
+        if execution is None and live is not None:
+            first = live.execution.ended is None
+            execution = replace(live.execution, status=ended.status, ended=ended) if first else live.execution
             live.execution = execution
             self.spawn(self.write_down(execution))
         if execution is not None and execution.ended is not None:
@@ -222,11 +225,15 @@ class Ledger:
         if self.closing:
             self.leave_to_the_next(live)
 
-    def leave_to_the_next(self, live: Live) -> None:
-        """Let nobody wait here for a report that will come later, and see that it finds its execution then."""
-        if live.execution.acknowledged_at is not None and not live.stored:
+    def leave_to_the_next(self, live: Live, *, surely: bool = False) -> None:
+        """Let nobody wait here for a report that will come later, and see that it finds its execution then.
+
+        An agent that has only been sent something may answer in a moment; `surely` does not wait for that, either.
+        """
+        is_left = live.execution.acknowledged_at is not None or (surely and live.execution.handed_at is not None)
+        if is_left and not live.stored:
             self.spawn(self._hand_on(live))
-        if live.execution.acknowledged_at is not None or live.task is None:
+        if is_left or surely or live.task is None:
             live.done.set()
 
     def await_report(self, live: Live) -> None:

@@ -45,6 +45,7 @@ class Life:
         self._saving: dict[str, State] = {}
         self._writing = Lock()
         self._last_tick: float | None = None
+        self._listens = True
 
     def state(self, agent_id: str) -> State | None:
         """Return what is known of an agent's life."""
@@ -122,6 +123,8 @@ class Life:
 
     def silences(self, allowance_s: float = 0.0) -> dict[str, State]:
         """Return what those become who have been silent for too long, given how late a sign of life may be known."""
+        if not self._listens:
+            return {}
         passed, now = self._clock.passed(), self._clock.now()
         found: dict[str, State] = {}
         for agent_id, state in self._states.items():
@@ -129,6 +132,10 @@ class Life:
             if after is not state:
                 found[agent_id] = after
         return found
+
+    def stop_listening(self) -> None:
+        """Hold nobody's silence against him from now on: there is no door any more to come to."""
+        self._listens = False
 
     def awake(self) -> None:
         """Notice whether this process was asleep: the time it could not listen does not count as anybody's silence."""

@@ -4,6 +4,7 @@ Every answer has a request id, every refusal a JSON body.
 """
 
 import hmac
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from hashlib import sha256
 from http import HTTPStatus
@@ -16,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from switchboard.actions.ports import Clock
-from switchboard.catalog.errors import InternalError, SwitchboardError
+from switchboard.catalog.errors import InternalError, ServiceUnavailable, SwitchboardError
 from switchboard.catalog.text import nearest
 from switchboard.rest.answers import error_body, error_response, plain_error, request_id
 from switchboard.rest.discovery import PATH, Discovery
@@ -112,9 +113,12 @@ class App:
     ) -> None:
         identity = _identity(scope)
         scope.setdefault("state", {}).update(request_id=identity, caller=caller)
+        begun = False
 
         async def identified(message: MutableMapping[str, Any]) -> None:
+            nonlocal begun
             if message["type"] == "http.response.start":
+                begun = True
                 message["headers"] = [*message["headers"], (b"x-request-id", identity.encode())]
             await send(message)
 
@@ -122,6 +126,12 @@ class App:
             await application(scope, receive, identified)
         except ClientDisconnect:
             return  # there is nobody to answer any more
+        except CancelledError:
+            # The server has waited for this request as long as it could. Whoever sent it gets an answer all the same.
+            if begun:
+                raise
+            error = ServiceUnavailable("This control plane stops. It is not known what became of this request.")
+            await error_response(error, Request(scope))(scope, receive, identified)
         except Exception:  # noqa: BLE001 - answered and logged by `_failed`; the framework raises it once more
             return
 

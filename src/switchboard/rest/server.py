@@ -19,6 +19,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 _ACCEPTED_AT_ONCE = 256
 _REST_S = 0.1
 _DRAIN_S = 20
+_GOODBYE_S = 1.0
+"""How long before the end of that whoever still waits is sent away, so that he gets an answer."""
 _LAST_WORDS_S = 0.05
 _HEAD_S = 10.0
 _LARGEST_HEAD = 64 * 1024
@@ -81,18 +83,21 @@ class _Connection(HttpToolsProtocol):
 class Server(uvicorn.Server):
     """Serves one application on one socket until it is told to stop; then finishes what it has begun."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one for each step of its life
         self,
         application: Application,
+        *,
         begun: Callable[[], None],
         leaving: Callable[[], None],
         ending: Callable[[], None],
+        closing: Callable[[], None],
         drain_s: float = 0.0,
     ) -> None:
         """Prepare to serve.
 
-        `leaving` is called when no new requests should come, `ending` when none are taken any more; `drain_s` lies in
-        between, and is for whoever sends requests here to notice.
+        `leaving` is called when no new requests should come, `ending` when none are taken any more, `closing` when
+        those that wait have waited long enough; `drain_s` lies between the first two, and is for whoever sends requests
+        here to notice.
         """
         config = uvicorn.Config(
             application,
@@ -108,6 +113,7 @@ class Server(uvicorn.Server):
         self._begun = begun
         self._leaving = leaving
         self._ending = ending
+        self._closing = closing
         self._drain_s = drain_s
         self._is_draining = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -132,7 +138,9 @@ class Server(uvicorn.Server):
             self._accept(self._listener)  # who has connected already is not turned away
             await asyncio.gather(*self._joining)
             await asyncio.sleep(_LAST_WORDS_S)
+        last_call = asyncio.get_running_loop().call_later(_DRAIN_S - _GOODBYE_S, self._closing)
         await super().shutdown(sockets)
+        last_call.cancel()
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

@@ -20,7 +20,7 @@ ON CONFLICT (id) DO UPDATE
 SET record = excluded.record, descriptor = excluded.descriptor, revision = excluded.revision"""
 _SAVE_EDITION = """INSERT INTO editions (app_id, version, descriptor) VALUES ($1, $2, $3)
 ON CONFLICT (app_id, version) DO UPDATE SET descriptor = excluded.descriptor"""
-_CHANGES = """SELECT a.id, a.record, a.descriptor, a.revision, r.value
+_CHANGES = """SELECT a.id, a.record, a.descriptor, a.revision, r.value, pg_postmaster_start_time()::text
 FROM revision r LEFT JOIN apps a ON a.revision > $1 ORDER BY a.revision"""
 
 
@@ -30,6 +30,7 @@ class PostgresApps(AppStore):
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._server = ""
 
     async def keep(self, app: StoredApp, after: int) -> int | None:
         """Remember an app, unless somebody was faster."""
@@ -62,9 +63,14 @@ class PostgresApps(AppStore):
         return None if text is None else _unpacked(text)
 
     async def changes(self, since: int) -> tuple[int, Sequence[StoredApp]]:
-        """Return what changed after a revision, in one look."""
+        """Return what changed after a revision, in one look; everything is new on another server, as for agents."""
         rows = await self._database.read(lambda connection: connection.fetch(_CHANGES, since))
-        return rows[0][4], [_stored(row) for row in rows if row[0] is not None]
+        newest, server = rows[0][4:6]
+        if since > 0 and self._server not in ("", server):
+            self._server = ""
+            return 0, []
+        self._server = server
+        return newest, [_stored(row) for row in rows if row[0] is not None]
 
 
 def _stored(row: Row) -> StoredApp:

@@ -13,9 +13,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from importlib import import_module
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, final
-from urllib.parse import urlsplit
 
 from switchboard.catalog.errors import ServiceUnavailable
+from switchboard.store import postgres_address
 from switchboard.telemetry.clock import SharedClock
 
 if TYPE_CHECKING:
@@ -99,6 +99,8 @@ class Database:
     def __init__(self, url: str, clock: SharedClock, limits: Mapping[str, float] | None = None) -> None:
         given = limits or {}
         self._url = url
+        self._address = postgres_address.read(url)
+        self._hosts = list(self._address.hosts)
         self._clock = clock
         self._statement_s = given.get("statement_s", STATEMENT_S)
         self._asyncpg: Any = import_module("asyncpg")  # loaded only where there is such a database
@@ -127,8 +129,7 @@ class Database:
     @property
     def place(self) -> str:
         """Where it is, as errors and logs may say it."""
-        parts = urlsplit(self._url)
-        return f"{parts.hostname or 'local'}{parts.path}"
+        return self._address.place
 
     async def open(self) -> None:
         """Connect, and bring the tables up to date; of many who do so at once, one does.
@@ -145,10 +146,19 @@ class Database:
             finally:
                 await _closed(connection)
             self._pool = await self._asyncpg.create_pool(
-                self._url, min_size=1, max_size=_MOST_CONNECTIONS, reset=_as_it_is, **self._arguments
+                self._url,
+                min_size=1,
+                max_size=_MOST_CONNECTIONS,
+                reset=_as_it_is,
+                connect=self._reach,
+                **self._arguments,
             )
         except (*self._foreign, ValueError) as error:  # the address itself may be wrong
-            raise _silent(error) from error
+            if isinstance(error, self._asyncpg.TargetServerAttributeNotMatched):
+                code = self._asyncpg.ReadOnlySQLTransactionError.sqlstate
+            else:
+                code = getattr(error, "sqlstate", None) or ""
+            raise ServiceUnavailable(postgres_address.why(error, self._address, code)) from error
 
     async def close(self) -> None:
         """Close every connection; what was answered is in the database."""
@@ -165,8 +175,29 @@ class Database:
         Raises:
             Exception: whatever the library says; see `translated`.
         """
-        connection: Connection = await self._asyncpg.connect(self._url, **self._arguments)
-        return connection
+        return await self._reach(self._url, **self._arguments)
+
+    async def _reach(self, url: str, **options: Any) -> Connection:
+        """Connect to the first host that takes changes, beginning with the one that did last.
+
+        Each of several has its share of the time: one that is silent must not use up that of the next.
+        """
+        if len(self._hosts) <= 1:
+            alone: Connection = await self._asyncpg.connect(url, **options)
+            return alone
+        if not self._address.names_a_role:
+            options["target_session_attrs"] = "read-write"
+        options["timeout"] = CONNECT_S / len(self._hosts)
+        errors: list[BaseException] = []
+        for host, port in tuple(self._hosts):
+            try:
+                found: Connection = await self._asyncpg.connect(url, host=host, port=port, **options)
+            except self._foreign as error:
+                errors.append(error)
+            else:
+                self._hosts.sort(key=lambda each: each != (host, port))
+                return found
+        raise next((error for error in errors if isinstance(error, self._asyncpg.PostgresError)), errors[-1])
 
     async def read(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
         """Do work that only reads; once more where the connection turned out to be dead.

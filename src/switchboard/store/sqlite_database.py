@@ -238,11 +238,18 @@ def next_revision(connection: sqlite3.Connection) -> int:
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
-    """Run every migration the file has not seen, in the order of their numbers, each in one transaction with it."""
+    """Run every migration the file has not seen, in the order of their numbers, each in one transaction with it.
+
+    Raises:
+        ServiceUnavailable: a newer version has changed the file, and nobody here knows how.
+    """
     folder = files("switchboard.store").joinpath("migrations")
-    scripts = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".sql")), key=lambda one: one.name)
+    scripts = {int(entry.name.partition("_")[0]): entry for entry in folder.iterdir() if entry.name.endswith(".sql")}
     known: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    for script in scripts:
-        number = int(script.name.partition("_")[0])
+    if known > max(scripts):
+        raise ServiceUnavailable(
+            "The database was changed by a newer version. Start that version, or restore a backup from before it."
+        )
+    for number, script in sorted(scripts.items()):
         if number > known:
             connection.executescript(f"BEGIN IMMEDIATE; {script.read_text()} PRAGMA user_version = {number}; COMMIT;")
