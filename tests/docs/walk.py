@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -53,7 +54,7 @@ class Walk:
             elif not entry.name.startswith("."):
                 (self.checkout / entry.name).symlink_to(entry)
         (self.checkout / ".venv").symlink_to(sys.prefix)
-        self._ports = {"8080": _free_port(), "8000": _free_port()}
+        self._ports = dict(zip(("8080", "8000"), _free_ports(2), strict=True))
         self.plane = f"http://127.0.0.1:{self._ports['8080']}"
         self._log = (folder / "stderr").open("w+b")
         self.environment = self._environment(folder)
@@ -238,10 +239,10 @@ def _agree(printed: str, shown: str) -> bool:
     return re.fullmatch(r"[\s\S]*?".join(parts), steady(printed)) is not None
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _free_ports(count: int) -> list[int]:
+    """Return ports that nobody has, from below those that the system gives to whoever asks for any."""
+    first = 20_000 + os.getpid() % 1_000 * 10
+    return list(islice((port for port in range(first, 32_000) if not _listens(port)), count))
 
 
 def _listens(port: int) -> bool:
