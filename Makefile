@@ -16,7 +16,7 @@ ifneq ($(shell test -t 1 && echo tty),tty)
 SAY := @printf '%s\n'
 endif
 
-.PHONY: help run setup test check format bench requirements clean
+.PHONY: help run setup test check format bench pictures requirements clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -51,6 +51,9 @@ format: $(VENV)/dev.stamp $(GO)  ## let ruff and gofmt format and mend what they
 
 bench: $(VENV)/dev.stamp  ## measure; figures are ratios within the run
 	$(BIN)/python -m bench
+
+pictures: $(VENV)/dev.stamp  ## make the pictures of the README again, from what the programs print and show
+	$(BIN)/python -m tools.pictures
 
 requirements: $(VENV)/dev.stamp  ## compile requirements/*.in to pinned requirements/*.txt
 	for name in build run dev go agentfield mcp; do $(BIN)/uv pip compile --quiet --system-certs --universal --generate-hashes --no-emit-index-url \

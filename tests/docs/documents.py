@@ -2,15 +2,20 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-_FENCE = re.compile(r"^```(\w+)(?: ([\w-]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_FENCE = re.compile(
+    r"(?:^<!-- not run: ([^\n]+?) -->\n+)?^```(\w+)(?: ([\w./-]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_OTHERS = {".venv", ".venv-agentfield", ".venv-mcp", "node_modules", ".pytest_cache", ".hypothesis"}
+"""Folders in which documents are not ours."""
 _VOLATILE = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"), "TIME"),
     (re.compile(r"\breq_[0-9a-f]+"), "REQUEST"),
@@ -27,13 +32,14 @@ _VOLATILE = (
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced example."""
+    """One fenced example; `why` says why it is not run, where it is not."""
 
     document: str
     line: int
     language: str
     marker: str
     text: str
+    why: str = ""
 
     def __str__(self) -> str:
         return f"{self.document}:{self.line}"
@@ -47,11 +53,17 @@ class Command:
     output: str
 
 
+def documents() -> list[Path]:
+    """Return every Markdown document of the repository."""
+    found = (path for path in ROOT.rglob("*.md") if not _OTHERS & set(path.relative_to(ROOT).parts))
+    return sorted(found)
+
+
 def blocks(path: Path) -> list[Block]:
     """Return every fenced example of a document, in order."""
     text = path.read_text(encoding="utf-8")
     return [
-        Block(path.name, text.count("\n", 0, match.start()) + 1, match[1], match[2] or "", match[3])
+        Block(path.name, text.count("\n", 0, match.start(2)) + 1, match[2], match[3] or "", match[4], match[1] or "")
         for match in _FENCE.finditer(text)
     ]
 
@@ -83,17 +95,28 @@ def steady_json(text: str) -> str:
 
 def headings(path: Path) -> list[str]:
     """Return the headings of a document."""
-    return _HEADING.findall(_prose(path))
+    return _HEADING.findall(prose(path))
 
 
 def anchors(path: Path) -> set[str]:
-    """Return the names that links into a document may use."""
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings(path)}
+    """Return the names that links into a document may use; headings that stand twice are counted, as on GitHub."""
+    seen: Counter[str] = Counter()
+    names: set[str] = set()
+    for heading in headings(path):
+        name = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        names.add(f"{name}-{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return names
+
+
+def links(text: str) -> list[str]:
+    """Return where the links and pictures of a text lead, in order."""
+    return [link or picture for link, picture in _LINK.findall(re.sub(r"`[^`\n]*`", "", text))]
 
 
 def broken_links(path: Path) -> Iterator[str]:
     """Yield every relative link of a document that leads nowhere."""
-    for link in _LINK.findall(re.sub(r"`[^`\n]*`", "", _prose(path))):
+    for link in links(prose(path)):
         if re.match(r"[a-z]+:", link):
             continue
         file, _, anchor = link.partition("#")
@@ -102,5 +125,6 @@ def broken_links(path: Path) -> Iterator[str]:
             yield f"{path.name}: {link}"
 
 
-def _prose(path: Path) -> str:
+def prose(path: Path) -> str:
+    """Return a document without its fenced examples."""
     return re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)

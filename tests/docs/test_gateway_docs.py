@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from tests.clients.clients import MODULES, NODE
-from tests.docs.documents import ROOT, Block, blocks, commands, steady, steady_json
+from tests.docs.documents import ROOT, blocks, commands, steady, steady_json
 from tests.gateways import GATEWAY, Page, Site, environment_of, web_app
 from tests.leaks import secret
 
@@ -29,7 +29,6 @@ from switchboard.mcp.server import PAGE
 from switchboard.mcp.stdio import LONGEST
 from switchboard.net.fetch import Limits
 
-README = ROOT / "README.md"
 REFERENCE = ROOT / "docs/gateway.md"
 REALPATH = "realpath .venv/bin/aai-gateway"
 SWITCHBOARD = str(Path(GATEWAY[0]).with_name("switchboard"))
@@ -69,7 +68,7 @@ class Checkout:
         return [output.replace(f"{self.folder}/", "/path/to/") for output in done.stdout.split(BETWEEN)[:-1]]
 
     def gateway(self) -> str:
-        """Return the path of the command, in the way the README tells."""
+        """Return the path of the command, in the way the reference tells."""
         (printed,) = self.type(REALPATH)
         return printed.strip()
 
@@ -148,24 +147,11 @@ def shown_configuration(document: Path) -> dict[str, Any]:
     return json.loads(shown.text)
 
 
-def of_the_gateway(document: Path) -> list[Block]:
-    """Return the console examples of a document in which somebody uses the gateway."""
-    return [block for block in blocks(document) if block.language == "console" and "aai-gateway" in block.text]
-
-
-def listing(answer: str) -> str:
-    """Return a list of tools as two columns."""
-    tools = json.loads(answer)["result"]["tools"]
-    width = max(len(tool["name"]) for tool in tools)
-    return "\n".join(f"{tool['name']:{width}}  {tool['description']}" for tool in tools)
-
-
-@pytest.mark.parametrize("document", [README, REFERENCE], ids=lambda path: path.stem)
-def test_the_configuration_shown_starts_the_gateway_in_a_client(document: Path, checkout: Checkout) -> None:
-    """Pasted into the file of a client (the inspector), with the path that the README's command prints."""
+def test_the_configuration_shown_starts_the_gateway_in_a_client(checkout: Checkout) -> None:
+    """Pasted into the file of a client (the inspector), with the path that the command beside it prints."""
     if not MODULES.exists() and not os.environ.get("CI"):
         pytest.skip("the official MCP clients are not installed; `make setup` does it")
-    configuration = shown_configuration(document)
+    configuration = shown_configuration(REFERENCE)
     entry = configuration["mcpServers"]["aai-gateway"]
     assert entry["command"] == "/path/to/.venv/bin/aai-gateway"
     entry["command"] = checkout.gateway()
@@ -188,25 +174,8 @@ def test_the_configuration_shown_starts_the_gateway_in_a_client(document: Path, 
 
     assert done.returncode == 0, done.stderr
     names = [tool["name"] for tool in json.loads(done.stdout)["result"]["tools"]]
-    portable = "portable" in entry.get("args", [])
-    assert names[-2:] == (["web_discover", "aai_exec"] if portable else ["web:discover", "aai:exec"])
-
-
-def test_the_first_steps_of_the_readme_work_as_pasted(checkout: Checkout) -> None:
-    """The path, the three requests and the scan; the list is the one shown, and the call is refused as promised."""
-    typed = [block.text.removeprefix("$ ") for block in of_the_gateway(README)]
-
-    path, answers, scanned = checkout.type(*typed)
-
-    by_id = {json.loads(line)["id"]: line for line in answers.splitlines()}
-    (shown,) = [block.text for block in blocks(README) if block.language == "text"]
-    refusal = json.loads(by_id[3])["result"]
-    assert Path(path.strip()).samefile(GATEWAY[0])
-    assert listing(by_id[1]) == shown.strip()
-    assert "# Notes Operation Guide" in json.loads(by_id[2])["result"]["content"][0]["text"]
-    assert (refusal["isError"], refusal["structuredContent"]["code"]) == (True, "CONSENT_REQUIRED")
-    assert "switchboard consent grant com.example.notes --tool list_notes" in refusal["structuredContent"]["message"]
-    assert scanned.endswith("descriptors that cannot be used\n")
+    assert entry["args"] == ["--tool-names", "portable"]
+    assert names[-2:] == ["web_discover", "aai_exec"]
 
 
 def test_every_example_of_the_reference_does_what_it_shows(checkout: Checkout) -> None:

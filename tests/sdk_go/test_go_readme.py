@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.sdk_go.golang import SDK, Agent, build, go, module_file, need_go, run
+from tests.docs.documents import blocks, commands
+from tests.sdk_go.golang import ROOT, SDK, Agent, build, go, module_file, need_go, run
 from tests.servers import ControlPlane
 
 BLOCK = re.compile(r"^```go\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -81,3 +82,19 @@ def test_every_piece_of_code_runs(built: Path, plane: ControlPlane, number: int)
 
     assert said
     assert "errors.As" not in PIECES[number] or said in OUTPUT.findall(README)
+
+
+def test_a_module_of_ones_own_uses_the_sdk(tmp_path: Path) -> None:
+    """As the README tells to install it: beside a clone, without anything to download."""
+    need_go()
+    (shown,) = [block for block in blocks(SDK / "README.md") if block.language == "console"]
+    (tmp_path / "switchboard").symlink_to(ROOT)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "main.go").write_text(programs()["caller"], encoding="utf-8")
+    go("mod", "init", "example.org/mine", folder=mine)
+    for command in commands(shown):
+        go(*command.text.split()[1:], folder=mine)
+    go("build", "-o", "mine", ".", folder=mine)
+
+    assert (mine / "mine").stat().st_mode & 0o100

@@ -4,10 +4,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
-from tests.docs.documents import blocks, broken_links, commands
+from tests.docs.documents import blocks, commands
 from tests.journeys.waiting import wait_until
 from tests.sdk_python.running import ROOT, environment, run
 from tests.servers import ControlPlane
@@ -59,11 +58,3 @@ def test_every_program_of_the_readme_prints_what_it_shows(demo: ControlPlane) ->
     for block in found:
         if block.language == "python":
             compile(block.text, str(block), "exec")
-
-
-@pytest.mark.parametrize(
-    "document", [README, *(ROOT / f"examples/{Path(p).parent.name}/README.md" for p in GUIDES.values())]
-)
-def test_every_link_leads_somewhere(document: Path) -> None:
-    """In the README and beside the examples."""
-    assert list(broken_links(document)) == []
