@@ -1900,7 +1900,4 @@ DEFERRED: dict[str, str] = {
     # id -> the topic that will build it
     "mcp:context:per-app": SPEED,
     "docs:integration:hour": FIRST_HOUR,
-    "registry:serve:v1-apps": ONE_SWITCHBOARD,
-    "registry:serve:api-v1-apps": ONE_SWITCHBOARD,
-    "registry:serve:descriptor-url": ONE_SWITCHBOARD,
 }

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from switchboard.settings import ServeSettings, SettingsError, database_path, is_postgres, serve_settings
+from switchboard.settings import ServeSettings, SettingsError, database_path, is_postgres, keys_for, serve_settings
 
 
 def settings_of(folder: Path, text: str, **environment: str) -> ServeSettings:
@@ -125,3 +125,32 @@ def test_what_mcp_takes_can_stand_in_the_environment() -> None:
 
     assert (found.mcp_origins, found.mcp_enabled) == (["https://chat.example", "http://[::1]:3000"], False)
     assert serve_settings({}, {}).mcp_enabled
+
+
+@pytest.mark.parametrize(
+    "url", ["agents.example.com", "ftp://a", "https://a/?b", "https://ann:pw@a", "https://a b", "https://"]
+)
+def test_a_public_address_that_could_not_begin_others_is_refused(tmp_path: Path, url: str) -> None:
+    """And not repeated: a password may be in it."""
+    with pytest.raises(SettingsError, match="public_url") as caught:
+        settings_of(tmp_path, f'public_url = "{url}"')
+
+    assert "pw" not in str(caught.value)
+    assert settings_of(tmp_path, 'public_url = "https://a.example:8443/b"').public_url == "https://a.example:8443/b"
+
+
+@pytest.mark.parametrize(
+    ("places", "given", "keys"),
+    [
+        (["a", "b"], "", [None, None]),
+        (["a", "b"], " k ", ["k", "k"]),
+        (["a", "b"], "-", [None, None]),
+        (["a", "b"], "- k", [None, "k"]),
+        (["a", "b"], "k l m", None),
+        (["a", "b", "c"], "k l", None),
+        ([], "k", []),
+    ],
+)
+def test_keys_go_to_places_in_their_order(places: list[str], given: str, keys: list[str | None] | None) -> None:
+    """One for all, one each, or a mistake."""
+    assert keys_for(places, given) == keys

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from switchboard import __version__, local_apps, terminal
+from switchboard import __version__, cli_apps, local_apps, terminal
 from switchboard.cli_permissions import AsJson, auth, consent
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 app.add_typer(consent, name="consent")
 app.add_typer(auth, name="auth")
+cli_apps.add_to(app)
 
 
 def main() -> None:

@@ -111,3 +111,21 @@ def check(path: "Path") -> "tuple[Finding, bytes | None]":
     problems = (*reading.problems, *schema_problems(reading))
     finding = Finding(source="file", location=shown(path), app=reading.app, problems=problems)
     return finding, aai.write(reading.app) if reading.app else None
+
+
+def publishable(path: "Path") -> "tuple[Finding, bytes]":
+    """Read one descriptor as a registry would; also return its text as it is.
+
+    Addresses on this machine pass: whether they may be published is for the control plane to say.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    from switchboard.catalog.findings import Finding
+    from switchboard.descriptors import publishing
+    from switchboard.descriptors.document import LARGEST
+    from switchboard.sources.files import read_regular, shown
+
+    raw, _ = read_regular(path, LARGEST)
+    reading = publishing.read(raw, loopback=True)
+    return Finding(source="file", location=shown(path), app=reading.app, problems=reading.problems), raw

@@ -8,7 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -88,6 +88,50 @@ def agents_table(answer: bytes) -> str:
     table = _table(head, rows, right="CAPABILITIES") if rows else ""
     counted = _count(document["count"], "agent")
     return f"{table}\n{counted}" if table else counted
+
+
+def apps_table(answer: bytes) -> str:
+    """Return the apps of a registry as a table."""
+    document: dict[str, Any] = msgspec.json.decode(answer)
+    rows = [
+        (
+            clean(app["appId"], 200),
+            clean(app["name"], 60),
+            clean(app["version"], 40),
+            clean(app["description"], 80),
+            clean(app["descriptor_url"], 1000),
+        )
+        for app in document["apps"]
+    ]
+    table = _table(("APP", "NAME", "VERSION", "DESCRIPTION", "DESCRIPTOR"), rows) if rows else ""
+    counted = f"{_count(len(rows), 'app')} published"
+    return f"{table}\n{counted}" if table else counted
+
+
+def publication_text(answer: bytes) -> str:
+    """Return what became of a descriptor that was published: warnings, and where it is."""
+    document: dict[str, Any] = msgspec.json.decode(answer)
+    said = {
+        "published": "is published",
+        "updated": "is published in its new version",
+        "unchanged": "was published before",
+    }
+    warnings = [f"warning: {clean(warning)}" for warning in document.get("warnings", [])]
+    app = f"{clean(document['appId'])} {clean(document['version'])}"
+    return "\n".join([*warnings, f"{app} {said[document['status']]}: {clean(document['descriptor_url'], 1000)}"])
+
+
+def refusal_lines(answer: bytes) -> list[str]:
+    """Return why a control plane did not do something: its message, and every problem or change that it names."""
+    try:
+        document = msgspec.json.decode(answer, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+    details: object = document.get("details")
+    fields = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
+    message = str(document.get("message", ""))
+    named = [str(item) for key in ("problems", "changes") for item in fields.get(key, [])]
+    return [clean(line, 1000) for line in (message, *(item for item in named if item not in message)) if line]
 
 
 def is_json_object(text: bytes) -> bool:

@@ -140,7 +140,10 @@ def test_another_text_under_the_same_version_is_refused_and_the_next_one_is_name
 )
 def test_a_change_that_breaks_callers_needs_the_version_that_says_so(before: str, given: str, needed: str) -> None:
     """MAJOR, or MINOR below 1.0.0; every such change is named with its place."""
-    narrow = {**TOOLS[0], "parameters": {"type": "object", "properties": {"what": {}}, "required": ["what"]}}
+    narrow: dict[str, Any] = {
+        **TOOLS[0],
+        "parameters": {"type": "object", "properties": {"what": {}}, "required": ["what"]},
+    }
 
     async def story(it: Instance) -> None:
         await it.publish(text(before))

@@ -26,7 +26,7 @@ def oauth(**changes: str) -> dict[str, Any]:
     return {"auth": {"type": "oauth2", "oauth2": {**endpoints, "scopes": []}}}
 
 
-ADDRESSES = [
+ADDRESSES: list[tuple[str, list[str]]] = [
     (SHOP, []),
     ("http://shop.example.com", ["$.execution.baseUrl"]),
     ("https://10.1.2.3", ["$.execution.baseUrl"]),

@@ -33,8 +33,9 @@ from switchboard.rest.answers import error_body
 DISCOVERY = ROOT / "docs/api/DISCOVERY_API.md"
 REGISTRATION = ROOT / "docs/api/AGENT_REGISTRATION.md"
 EXECUTION = ROOT / "docs/api/EXECUTION_API.md"
+REGISTRY = ROOT / "docs/api/REGISTRY_API.md"
 GUIDE = ROOT / "docs/guides/USING_DISCOVERY_API.md"
-DOCUMENTS = (DISCOVERY, REGISTRATION, EXECUTION, GUIDE)
+DOCUMENTS = (DISCOVERY, REGISTRATION, EXECUTION, REGISTRY, GUIDE)
 BLOCKS = {document: blocks(document) for document in DOCUMENTS}
 KEY = "open-sesame"
 LANGUAGES = {"console", "python", "text", "json", "xml", "http", "toml"}
@@ -362,6 +363,35 @@ def test_the_settings_file_shown_gives_callers_names_and_rules(tmp_path: Path) -
     # Nobody listens at the addresses of these agents: 503 means that the call was put through.
     assert [answer.status_code for answer in answers] == [403, 503, 503, 401]
     assert steady_json(answers[0].text) == steady_json(refusal)
+
+
+def test_the_settings_shown_open_the_registry_for_reading(tmp_path: Path) -> None:
+    """Without a key it is read, under the address that is set, and nothing is published."""
+    (shown,) = (block.text for block in BLOCKS[REGISTRY] if block.marker == "settings")
+    (tmp_path / "settings.toml").write_text(shown)
+    descriptor = (ROOT / "contract/examples/registry-descriptor.json").read_bytes()
+    address = "/api/v1/apps/com.example.shop"
+    plane = ControlPlane(tmp_path, "--config", str(tmp_path / "settings.toml"))
+    try:
+        refused = plane.client.put(address, content=descriptor)
+        published = plane.client.put(address, content=descriptor, headers={"X-API-Key": "a-long-secret"})
+        (listed,) = plane.client.get("/v1/apps").json()["apps"]
+    finally:
+        stop(plane)
+
+    assert (refused.status_code, published.status_code) == (401, 201)
+    assert listed["descriptor_url"] == f"https://agents.example.com{address}/aai.json"
+
+
+def test_the_registry_reference_names_every_path_of_the_contract() -> None:
+    """A request that is possible stands in the table."""
+    contract = json.loads((ROOT / "contract/openapi.json").read_text(encoding="utf-8"))
+    text = REGISTRY.read_text(encoding="utf-8").replace("{id}", "{app_id}")
+    requests = {
+        (method.upper(), path) for path in contract["paths"] if "/apps" in path for method in contract["paths"][path]
+    }
+
+    assert [found for found in requests if f"`{' '.join(found)}`" not in text] == []
 
 
 def test_a_failure_inside_has_the_body_shown() -> None:

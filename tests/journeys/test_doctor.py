@@ -292,6 +292,20 @@ def test_the_control_plane_answers_and_takes_the_key(here: Machine, keyed: tuple
     assert none == ("problem", f"{plane.url} wants a key", "Set AGENTFIELD_API_KEY to a key of that control plane.")
 
 
+def test_a_registry_answers_and_takes_the_key(here: Machine, keyed: tuple[ControlPlane, str]) -> None:
+    """Or wants one; a count of keys that does not fit is named, and no key is shown."""
+    plane, key = keyed
+    named = {"AAI_REGISTRY_URL": plane.url}
+
+    right = only(here.examine(0, **named, AAI_REGISTRY_KEY=key), "registries")
+    none = only(here.examine(1, **named), "registries")
+    many = only(here.examine(1, **named, AAI_REGISTRY_KEY=f"{key} {key}"), "registries")
+
+    assert right[:2] == ("ok", f"{plane.url} answers")
+    assert none == ("problem", f"{plane.url} wants a key", "Set AAI_REGISTRY_KEY to a key of that registry.")
+    assert many[:2] == ("problem", "AAI_REGISTRY_KEY does not fit AAI_REGISTRY_URL")
+
+
 def test_nobody_answers(here: Machine) -> None:
     """Neither the control plane nor the registry; passwords in addresses are not shown."""
     hidden = secret("password")

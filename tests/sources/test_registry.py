@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.actions.fakes import HandClock
+from tests.leaks import secret
 from tests.net.web import Address, Asked, Reply, Site, Web, redirect, reply, silence, soon, this_machine_too
 from tests.sources.test_copies import NOON, published
 from tests.support import requirement
 
 from switchboard.catalog.errors import (
+    AuthRequired,
     CallTimeout,
     InvalidRequest,
     NotFound,
@@ -70,7 +72,7 @@ class Story(NamedTuple):
     fetches: Fetches
     lines: Lines
 
-    async def sync(self, base: str | None = None, patience_s: float = 120.0) -> Synced:
+    async def sync(self, base: str | None = None, patience_s: float = 120.0, key: str | None = None) -> Synced:
         """Look at the registry once, as a gateway that has just started."""
         registry = Registry(
             base or self.site.url(""),
@@ -79,6 +81,7 @@ class Story(NamedTuple):
             clock=self.clock,
             system="linux",
             log=Log(self.lines),
+            key=key,
             patience_s=patience_s,
         )
         return await registry.sync()
@@ -716,5 +719,65 @@ def test_a_directory_without_end_is_cut(web: Web, tmp_path: Path) -> None:
 
             assert synced.listed == 5000
             assert "5001 apps are listed" in it.lines.refused["*"]
+
+    asyncio.run(story())
+
+
+def test_a_key_is_sent_to_its_own_registry_and_to_nobody_else(web: Web, tmp_path: Path) -> None:
+    """Neither to a site that it lists, nor to one that it redirects to; no log has it."""
+    key = secret("registry-key")
+
+    async def story() -> None:
+        async with following(web, tmp_path, {"/a.json": descriptor("com.a.a")}) as it:
+            it.other.pages["/b.json"] = descriptor("com.b.b")
+            it.other.pages["/c.json"] = descriptor("com.c.c")
+            it.site.pages["/c.json"] = redirect(it.other.url("/c.json"))
+            it.lists(
+                {"appId": "com.a.a", "descriptor_url": "/a.json"},
+                {"appId": "com.b.b", "descriptor_url": it.other.url("/b.json")},
+                {"appId": "com.c.c", "descriptor_url": "/c.json"},
+            )
+            synced = await it.sync(key=key)
+
+            own = {asked.path: asked.headers.get("authorization") for asked in it.site.asked}
+            assert synced.copied == 3
+            assert own == dict.fromkeys([APPS, "/a.json", "/c.json"], f"Bearer {key}")
+            assert [asked.path for asked in it.other.asked] == ["/b.json", "/c.json"]
+            assert all(key not in str(asked.headers) for asked in it.other.asked)
+            assert key.encode() not in it.lines.text
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("key", "said"), [(None, "wants a key"), ("a-wrong-one", "does not take the key")])
+def test_a_registry_that_wants_a_key_says_so(web: Web, tmp_path: Path, key: str | None, said: str) -> None:
+    """The copies stay, and the reason names what to set and not what was sent."""
+
+    async def story() -> None:
+        async with following(web, tmp_path, {APPS: reply(401)}) as it:
+            with pytest.raises(AuthRequired, match=f"{said} .AAI_REGISTRY_KEY.") as refusal:
+                await it.sync(key=key)
+
+            assert "a-wrong-one" not in str(refusal.value)
+
+    asyncio.run(story())
+
+
+def test_a_version_that_is_listed_and_not_copied_is_fetched_at_once(web: Web, tmp_path: Path) -> None:
+    """However fresh the copy is; a version that is the same asks nobody."""
+
+    async def story() -> None:
+        entry = {"appId": "com.a.a", "descriptor_url": "/a.json", "version": "1.0.0"}
+        async with following(web, tmp_path, {"/a.json": descriptor("com.a.a", version="1.0.0")}) as it:
+            it.lists(entry)
+            first, same = await it.sync(), await it.sync()
+            it.lists({**entry, "version": "1.1.0"})
+            it.site.pages["/a.json"] = descriptor("com.a.a", version="1.1.0")
+            newer = await it.sync()
+            it.lists({**entry, "version": 7})
+            odd = await it.sync()
+
+            assert [synced.copied for synced in (first, same, newer, odd)] == [1, 0, 1, 0]
+            assert it.asked().count("/a.json") == 2
 
     asyncio.run(story())

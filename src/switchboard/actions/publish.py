@@ -18,6 +18,7 @@ from switchboard.catalog.differences import Change, Described
 from switchboard.catalog.errors import Conflict, ConsentRequired, InvalidDescriptor, NotFound, ServiceUnavailable
 from switchboard.catalog.findings import folded
 from switchboard.catalog.model import App, Caller
+from switchboard.catalog.names import is_folder_name
 from switchboard.catalog.versions import Step, Version
 from switchboard.telemetry.logs import Log
 
@@ -105,7 +106,8 @@ class Publish:
         """
         self._require_open(caller, app_id)
         for _ in range(_TRIES):
-            before = await self._asked(self._store.app(app_id))
+            # Nothing is published under a name that it could not have, and not every store could look for it.
+            before = await self._asked(self._store.app(app_id)) if is_folder_name(app_id) else None
             if before is None or before.descriptor is None:
                 raise NotFound(f"There is no published app {app_id!r}.", app=app_id)
             _owner(caller, before)
@@ -128,7 +130,8 @@ class Publish:
         app = self._shelf.apps().get(app_id)
         if app is not None and app.edition.version == version:
             return app.raw
-        raw = await self._asked(self._store.edition(app_id, version))
+        possible = is_folder_name(app_id) and versions.parse(version) is not None
+        raw = await self._asked(self._store.edition(app_id, version)) if possible else None
         if raw is None:
             raise NotFound(f"There is no version {version!r} of {app_id!r}.", app=app_id, version=version)
         return raw
@@ -259,8 +262,8 @@ def _kept_promise(before: Version, given: Version, app: App, found: list[Change]
         following = str(before.after("major"))
         count = "A change breaks" if len(breaking) == 1 else f"{len(breaking)} changes break"
         raise Conflict(
-            f"{count} what {before} promised, so this has to be {following} or higher: {breaking[0]}"
-            f"{'' if len(breaking) == 1 else ', …'}.",
+            f"{count} what {before} promised, so this has to be {following} or higher"
+            f"{': ' + breaking[0] if len(breaking) == 1 else ''}.",
             app=app.id,
             current=str(before),
             provided=app.version,
