@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import catalog, cluster, discovery, execute, gateway, scan, sdk, store
+from bench import catalog, cluster, discovery, execute, gateway, scan, sdk, store, watch
 from bench.figures import Figure, table
 
 SUITES: dict[str, Callable[[], list[Figure]]] = {
@@ -18,6 +18,7 @@ SUITES: dict[str, Callable[[], list[Figure]]] = {
     "execute": execute.figures,
     "sdk": sdk.figures,
     "cluster": cluster.figures,
+    "watch": watch.figures,
 }
 
 

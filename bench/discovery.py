@@ -167,7 +167,7 @@ def running(command: list[str], port_of: Callable[[str], int], log: Path, **envi
 
 def figures() -> list[Figure]:
     """Measure everything on a catalogue that is made for the purpose."""
-    _allow_files()
+    allow_files()
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         load = stack.enter_context(LoadGenerator())
@@ -433,8 +433,8 @@ def _same(server: Process, reference: Process) -> None:
                 raise RuntimeError(f"{query!r}: {key} is {ours[key]} here and {theirs[key]} in the reference")
 
 
-def _allow_files() -> None:
+def allow_files(count: int = _FILES) -> None:
     """Let this process and its children hold as many connections as the crowd needs."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < _FILES:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(_FILES, hard), hard))
+    if soft < count:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, hard), hard))

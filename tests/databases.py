@@ -12,6 +12,7 @@ from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,12 @@ class Postgres:
         subprocess.run(  # noqa: S603 - PostgreSQL's own
             [self._programs / program, *arguments], check=True, capture_output=True, user=self._user
         )
+
+
+def migrations() -> int:
+    """Return how many steps there are from an empty database to one of today."""
+    folder = files("switchboard.store").joinpath("migrations", "postgres")
+    return sum(entry.name.endswith(".sql") for entry in folder.iterdir())
 
 
 def require_postgres() -> None:

@@ -357,6 +357,15 @@ def give_back_memory() -> None:
             trim(0)
 
 
+def allow_connections() -> None:
+    """Let this process hold as many connections as the system lets it: each watcher is one, for ever."""
+    if sys.platform != "win32":
+        import resource  # noqa: PLC0415 - not there on Windows
+
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def contract(name: str) -> Path:
     """Return a file of the contract: inside the installed package, or beside the sources."""
     packaged = Path(str(files("switchboard"))) / "contract" / name
@@ -374,6 +383,7 @@ def serve(settings: ServeSettings, clock: Clock | None = None) -> int:
             file=sys.stderr,
         )
         return 1
+    allow_connections()
     host, port = listener.getsockname()[:2]
     with listener:
         return _run(_serve(settings, clock, listener, f"http://{'[' + host + ']' if ':' in host else host}:{port}"))

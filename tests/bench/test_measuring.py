@@ -50,5 +50,5 @@ def test_an_unknown_suite_is_told_which_there_are() -> None:
 
     assert (run.returncode, run.stderr) == (
         2,
-        "no suite nonsense; there are: scan, catalog, discovery, gateway, store, execute, sdk, cluster\n",
+        "no suite nonsense; there are: scan, catalog, discovery, gateway, store, execute, sdk, cluster, watch\n",
     )

@@ -53,6 +53,7 @@ class Directory:
         self._snapshot = Snapshot()
         self._revision = 0
         self._revisions: dict[str, int] = {}
+        self._written: dict[str, int] = {}
         self._fresh_until = 0.0
         self._refresh: Task[None] | None = None
         self._listener: Callable[[StoredAgent], None] | None = None
@@ -121,13 +122,14 @@ class Directory:
         Raises:
             ServiceUnavailable: the store does not answer.
         """
-        revision, changes = await self._store.changes(self._revision)
-        begins_anew = revision < self._revision
+        asked = self._revision  # while this one waits, another question may be answered with more
+        revision, changes = await self._store.changes(asked)
+        begins_anew = revision < asked
         if begins_anew:
             # A backup, or a standby that was behind: what this instance knows is from a past that did not happen.
             self._revisions, self._revision = {}, 0
             revision, changes = await self._store.changes(0)
-        news = [stored for stored in changes if stored.revision > self._revisions.get(stored.id, 0)]
+        news = [stored for stored in changes if self._is_news(stored)]
         if begins_anew or (not self._revisions and len(news) > _MOST_ONE_BY_ONE):
             self._load(news)
         else:
@@ -146,6 +148,8 @@ class Directory:
         if self._revisions.get(stored.id, 0) >= stored.revision:
             return False
         self._revisions[stored.id] = stored.revision
+        if self._written.get(stored.id, 0) <= stored.revision:
+            self._written.pop(stored.id, None)
         before = self._snapshot.agents.get(stored.id)
         if agent is None:
             self.seen_at.pop(stored.id, None)
@@ -159,10 +163,17 @@ class Directory:
         return True
 
     def written(self, agent_ids: Iterable[str], revision: int) -> None:
-        """Note that this instance's own changes are in the store under a revision, so that they do not come back."""
+        """Note that states of this instance are in the store under a revision: what is older says nothing any more.
+
+        What has this revision is taken in: with the state comes what the agent registered elsewhere in between.
+        """
         for agent_id in agent_ids:
             if agent_id in self._revisions:
-                self._revisions[agent_id] = max(revision, self._revisions[agent_id])
+                self._written[agent_id] = max(revision, self._written.get(agent_id, 0))
+
+    def _is_news(self, stored: StoredAgent) -> bool:
+        taken_in, written = self._revisions.get(stored.id, 0), self._written.get(stored.id, 0)
+        return stored.revision > taken_in and stored.revision >= written
 
     def set_health(self, agent_id: str, state: State) -> None:
         """Show an agent's new health in the next answer."""
@@ -188,6 +199,7 @@ class Directory:
     def _load(self, changes: Sequence[StoredAgent]) -> None:
         """Take everything in at once: building a snapshot of thousands one by one would copy its indexes each time."""
         self._revisions = {stored.id: stored.revision for stored in changes}
+        self._written = {}
         present = [stored for stored in changes if stored.registration is not None]
         readable = (agent for agent in map(self._read, present) if agent is not None)
         self._snapshot = Snapshot.of(readable, version=self._snapshot.version + 1)

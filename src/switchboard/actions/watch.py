@@ -18,18 +18,27 @@ from switchboard.catalog.changes import Change, Gap, Sides
 from switchboard.catalog.errors import ServiceUnavailable
 from switchboard.catalog.query import Query
 
-MOST_WATCHERS = 20_000
-MOST_CHANGES = 10_000
-KEEP_ALIVE_S = 15.0
-_MOST_CHANGES_BYTES = 16 * 1024 * 1024
-"""What the log may keep alive of agents that are no longer so: the instance has to stay below 100 MB."""
-_MOST_TOLD_BYTES = 4 * 1024 * 1024
-_AT_ONCE_BYTES = 64 * 1024
-_WOKEN_AT_ONCE = 100
+_WOKEN_AT_ONCE = 50
 _WORK_AT_ONCE = 20
 _LOOKS_PER_SILENCE = 10
 
 Reason = Literal["new", "unknown_instance", "too_old", "too_slow"]
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """How much a watch may take."""
+
+    watchers: int = 20_000
+    changes: int = 10_000
+    """How many changes the log reaches back."""
+    changes_bytes: int = 16 * 1024 * 1024
+    """What the log may keep alive of agents that are no longer so: the instance has to stay below 100 MB."""
+    told_bytes: int = 4 * 1024 * 1024
+    """What was put into words last, for all questions together."""
+    at_once_bytes: int = 64 * 1024
+    """What one watcher is sent in one piece."""
+    silence_s: float = 15.0
+    """After how long a watcher who hears nothing is told that all is well."""
 
 
 class Teller(Protocol):
@@ -119,23 +128,12 @@ class Channel:
 class Watch:
     """Everybody who watches on this instance."""
 
-    def __init__(  # noqa: PLR0913 - how much it may keep
-        self,
-        directory: Directory,
-        teller: Teller,
-        instance: str,
-        *,
-        keep_alive_s: float = KEEP_ALIVE_S,
-        most_watchers: int = MOST_WATCHERS,
-        most_changes: int = MOST_CHANGES,
-    ) -> None:
+    def __init__(self, directory: Directory, teller: Teller, instance: str, limits: Limits | None = None) -> None:
         """Begin to note changes."""
         self._directory = directory
         self._teller = teller
         self._instance = instance
-        self._keep_alive_s = keep_alive_s
-        self._most_watchers = most_watchers
-        self._most_changes = most_changes
+        self._limits = limits or Limits()
         self._log: deque[Change] = deque()
         self._log_bytes = 0
         self._forgotten = 0
@@ -160,8 +158,9 @@ class Watch:
         await self._directory.view()  # whoever asks for the first time in a while is not told of an old catalogue
         if self._ended:
             raise ServiceUnavailable("This instance is about to stop. Watch another one.")
-        if self.watchers >= self._most_watchers:
-            raise ServiceUnavailable(f"{self._most_watchers} watch here already. Try again later, or another instance.")
+        if self.watchers >= self._limits.watchers:
+            message = f"{self._limits.watchers} watch here already. Try again later, or another instance."
+            raise ServiceUnavailable(message)
         version = self._directory.current().version
         channel = self._channels.get(query)
         if channel is None:
@@ -225,8 +224,9 @@ class Watch:
 
     async def reassure(self) -> None:
         """Wait a little, then let everybody hear something who has not for a while."""
-        await sleep(self._keep_alive_s / _LOOKS_PER_SILENCE)
-        quiet = get_running_loop().time() - self._keep_alive_s * (1 - 1 / _LOOKS_PER_SILENCE)
+        pause_s = self._limits.silence_s / _LOOKS_PER_SILENCE
+        await sleep(pause_s)
+        quiet = get_running_loop().time() - self._limits.silence_s + pause_s
         silent = [watcher for watcher in self._everybody() if watcher.waits and watcher.quiet_since < quiet]
         await _wake(silent, news=False)
 
@@ -238,7 +238,7 @@ class Watch:
         else:
             self._log.append(change)
             self._log_bytes += change.kept_bytes
-            while len(self._log) > self._most_changes or self._log_bytes > _MOST_CHANGES_BYTES:
+            while len(self._log) > self._limits.changes or self._log_bytes > self._limits.changes_bytes:
                 oldest = self._log.popleft()
                 self._log_bytes -= oldest.kept_bytes
                 self._forgotten = oldest.version
@@ -278,7 +278,7 @@ class Watch:
         channel.told.append((version, event))
         self._told.append((channel, len(event)))
         self._told_bytes += len(event)
-        while self._told_bytes > _MOST_TOLD_BYTES:
+        while self._told_bytes > self._limits.told_bytes:
             oldest, size = self._told.popleft()
             self._told_bytes -= size
             oldest.dropped = max(oldest.dropped, oldest.told.popleft()[0])
@@ -294,7 +294,7 @@ class Watch:
             return [self._fresh_start(watcher, "too_slow")]
         else:
             events = self._told_again(watcher)
-        return _taken(watcher, events)
+        return _taken(watcher, events, self._limits.at_once_bytes)
 
     def _told_again(self, watcher: Watcher) -> Iterator[tuple[int, bytes]]:
         """Put into words once more what is not kept, for one who was away or slow."""
@@ -360,13 +360,13 @@ async def _wake(watchers: Sequence[Watcher], *, news: bool) -> None:
         await sleep(0)
 
 
-def _taken(watcher: Watcher, events: Iterator[tuple[int, bytes]]) -> Sequence[bytes]:
+def _taken(watcher: Watcher, events: Iterator[tuple[int, bytes]], most: int) -> Sequence[bytes]:
     found: list[bytes] = []
     size = 0
     for version, event in events:
         found.append(event)
         watcher.cursor = version
         size += len(event)
-        if size >= _AT_ONCE_BYTES:
+        if size >= most:
             break
     return found
