@@ -129,7 +129,10 @@ class Server:
         locale: str = "en",
         patience_s: float = PATIENCE_S,
         most_subscriptions: int = MOST_SUBSCRIPTIONS,
+        asks: bool = True,
     ) -> None:
+        """Prepare to answer; `asks` says whether there is a user, who is asked before something runs."""
+        self._asks = asks
         self._most_subscriptions = most_subscriptions
         self._catalogue = catalogue
         self._lookup = lookup
@@ -289,7 +292,9 @@ class Server:
     def _guide(self, exchange: Exchange, found: Found) -> Result:
         spelling = self._spelling(exchange)
         note = " ".join(filter(None, (found.stale, self._conflict(found.app)))) or None
-        text = guide(found.app, address=found.address, spelling=spelling, locale=self._locale, note=note)
+        text = guide(
+            found.app, address=found.address, spelling=spelling, locale=self._locale, note=note, asks=self._asks
+        )
         return results.from_text(text, app=found.address, guide=text)
 
     def _conflict(self, app: App) -> str | None:
