@@ -12,6 +12,7 @@ from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -206,6 +207,12 @@ class Postgres:
 
 def _wal(megabytes: int) -> list[str]:
     return [] if megabytes == 16 else [f"--wal-segsize={megabytes}"]
+
+
+def migrations() -> int:
+    """Return how many steps there are from an empty database to one of today."""
+    folder = files("switchboard.store").joinpath("migrations", "postgres")
+    return sum(entry.name.endswith(".sql") for entry in folder.iterdir())
 
 
 def require_postgres() -> None:

@@ -48,6 +48,8 @@ def test_a_blank_key_in_the_environment_is_refused() -> None:
         ('[keys]\nbilling-team = "k"\nann = "l"\n[allow]\n"*" = ["biling-team"]', "billing-team"),
         ('[keys]\nann = "l"\n[allow]\n"a-*" = ["ann"]\n"b-*" = ["ann", "default"]', "ann"),
         ('[allow]\n"*" = ["anonymos"]', "anonymous"),
+        ('[keys]\nbilling-team = "k"\n[mcp_allow]\nbiling-team = ["a:b"]', "billing-team"),
+        ('[mcp_allow]\nanonymos = ["a:b"]', "anonymous"),
     ],
 )
 def test_a_rule_for_somebody_without_a_key_is_refused(tmp_path: Path, text: str, near: str) -> None:
@@ -95,6 +97,34 @@ def test_another_kind_of_database_is_refused_with_what_there_is() -> None:
         database_path("mysql://ann:hush@db/plane")
 
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("rule", ["a", "a:", ":b", "", "agent.reasoner"])
+def test_a_rule_for_mcp_names_an_owner_and_a_capability(tmp_path: Path, rule: str) -> None:
+    """One that names less would allow nothing, or more than was meant."""
+    with pytest.raises(SettingsError, match="Write owner:capability"):
+        settings_of(tmp_path, f'[mcp_allow]\nanonymous = ["{rule}"]')
+
+
+@pytest.mark.parametrize(
+    "origin", ["*", "null", "chat.example", "https://chat.example/", "https://a b", "ftp://a", "https://u@a"]
+)
+def test_an_origin_is_written_as_browsers_send_it(tmp_path: Path, origin: str) -> None:
+    """One that is written otherwise would never be met."""
+    with pytest.raises(SettingsError, match="is not an origin"):
+        settings_of(tmp_path, f'mcp_origins = ["{origin}"]')
+
+
+def test_what_mcp_takes_can_stand_in_the_environment() -> None:
+    """Origins are separated by spaces; the switch is also understood as AgentField spells it."""
+    given = {
+        "SWITCHBOARD_MCP_ORIGINS": "https://chat.example http://[::1]:3000",
+        "AGENTFIELD_MCP_ENABLED": "false",
+    }
+    found = serve_settings({}, given)
+
+    assert (found.mcp_origins, found.mcp_enabled) == (["https://chat.example", "http://[::1]:3000"], False)
+    assert serve_settings({}, {}).mcp_enabled
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,12 @@ class Stream:
         given = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
         given += [(b"Last-Event-ID", last.encode())] if last else []
         request = self._client.build_request("GET", url + PATH, params=parameters, headers=given)
-        self.response = self._client.send(request, stream=True)
-        assert self.response.status_code == 200, self.response.read()
+        try:
+            self.response = self._client.send(request, stream=True)
+            assert self.response.status_code == 200, self.response.read()
+        except BaseException:
+            self._client.close()
+            raise
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
@@ -98,7 +102,7 @@ class Follower:
 
     def __init__(self, url: str, **parameters: str) -> None:
         self._url = url
-        self._parameters = parameters
+        self.parameters = parameters
         self._over = threading.Event()
         self._stream: Stream | None = None
         self.agents: dict[str, dict[str, Any]] = {}
@@ -107,6 +111,10 @@ class Follower:
         self.resumes = 0
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
+
+    def knows(self, agents: dict[str, dict[str, Any]]) -> bool:
+        """Tell whether these are exactly the agents it knows."""
+        return self.agents == agents
 
     def close(self) -> None:
         """Watch no longer."""
@@ -119,7 +127,7 @@ class Follower:
         last = ""
         while not self._over.is_set():
             try:
-                self._stream = Stream(self._url, last, **self._parameters)
+                self._stream = Stream(self._url, last, **self.parameters)
             except (httpx2.HTTPError, AssertionError):
                 self._over.wait(0.02)
                 continue
@@ -129,9 +137,9 @@ class Follower:
                     self._apply(event)
                 except httpx2.HTTPError:
                     last = ""  # it was told to ask, and could not
-                    stream.close()
                     break
                 last = event.id
+            stream.close()
 
     def _event(self, stream: Stream) -> Event | None:
         while not self._over.is_set():
@@ -144,8 +152,8 @@ class Follower:
     def _apply(self, event: Event) -> None:
         match event.kind:
             case "snapshot":
+                self.agents = everything(self._url, **self.parameters)
                 self.snapshots.append(event.data["reason"])
-                self.agents = everything(self._url, **self._parameters)
             case "resumed":
                 self.resumes += 1
             case "removed":

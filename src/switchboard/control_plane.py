@@ -405,8 +405,6 @@ async def _serve(settings: ServeSettings, clock: Clock | None, listener: Any, ur
             demo = asyncio.create_task(_start_demo(url, next(iter(settings.callers.values()), None)))
         print(f"Switchboard control plane on {url}", flush=True)
         print(f"  discover:  {url}{PATH}\n  docs:      {url}/docs", flush=True)
-        if plane.mcp is not None:
-            print(f"  mcp:       {url}/mcp", flush=True)
 
     loop = asyncio.get_running_loop()
 

@@ -75,6 +75,7 @@ class Mcp:
             greeting=GREETING,
             tool_names="portable",  # a list must not depend on who asked before, and this one suits every client
             most_subscriptions=MOST_STREAMS,
+            asks=False,
         )
         visitors = Visitors(
             is_local=self._is_local,

@@ -15,6 +15,7 @@ from switchboard.actions.life import Life
 from switchboard.actions.ports import StoredAgent
 from switchboard.actions.register import Newcomer, Register
 from switchboard.catalog.bindings import Json
+from switchboard.catalog.changes import Change, Gap
 from switchboard.catalog.errors import NotFound, ServiceUnavailable
 from switchboard.catalog.query import Query
 from switchboard.control_plane import read_stored
@@ -298,5 +299,49 @@ def test_an_agent_that_the_store_has_lost_is_told_so_and_can_come_back() -> None
         assert await plane.names() == ["a:r", "b:r", "c:again"]
         await plane.directory.catch_up()
         assert await plane.names() == ["a:r", "b:r", "c:again"]
+
+    asyncio.run(story())
+
+
+def test_two_questions_at_once_are_not_taken_for_a_store_that_went_back() -> None:
+    """One waits for the other: nothing is loaded anew, and nothing is lost."""
+
+    async def story() -> None:
+        store = MemoryStore()
+        one, two = Plane(store), Plane(store)
+        heard: list[Change | Gap] = []
+        two.directory.follow(heard.append)
+        await one.add("a")
+        await two.directory.catch_up()
+        await one.add("b")
+        store.gate.clear()
+        slow = asyncio.create_task(two.directory.catch_up())
+        await asyncio.sleep(0)
+        await one.add("c")
+        other = asyncio.create_task(two.directory.catch_up())
+        await asyncio.sleep(0)
+        store.gate.set()
+        await asyncio.gather(slow, other)
+
+        assert [type(change) for change in heard] == [Change] * 3
+        assert await two.names() == ["a:r", "b:r", "c:r"]
+
+    asyncio.run(story())
+
+
+def test_a_state_that_is_written_does_not_hide_what_was_registered_elsewhere_before_it() -> None:
+    """The other one was first, and this one had not heard of it: the row has the state of one, the text of both."""
+
+    async def story() -> None:
+        store = MemoryStore()
+        here, there = Plane(store), Plane(store)
+        await here.add("a", "old")
+        await there.add("a", "new")
+        here.register.beat("a", "degraded")
+        await here.life.flush()
+        await here.directory.catch_up()
+
+        assert await here.names() == ["a:new"]
+        assert here.directory.current().agents["a"].health == "degraded"
 
     asyncio.run(story())

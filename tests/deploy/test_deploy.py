@@ -509,7 +509,9 @@ def test_the_guide_names_every_setting_or_the_page_that_does() -> None:
     """Names, variables and defaults in its table are those of the server."""
     text = GUIDE.read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| `(SWITCHBOARD_\w+)` \| ([^|]+) \|", text, re.MULTILINE)
-    execution = (ROOT / "docs/api/EXECUTION_API.md").read_text(encoding="utf-8")
+    execution = "".join(
+        (ROOT / "docs/api" / name).read_text(encoding="utf-8") for name in ("EXECUTION_API.md", "MCP_HTTP.md")
+    )
     fields = get_type_hints(settings.ServeSettings).keys()
     default = settings.ServeSettings()
 

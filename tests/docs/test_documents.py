@@ -2,8 +2,9 @@
 
 In a document, `http://localhost:8080` is a server with the sample agents and `http://localhost:9000` one with a key.
 A second word after the language of an example says where its answer comes from: `log` is the server's log, `store-down`
-a server without its store, `failure` an error inside, `settings` a file that a server is started with, and `refused`
-what that server answers somebody whom its rules do not name.
+a server without its store, `failure` an error inside, `settings` a file that a server is started with, `refused` what
+that server answers somebody whom its rules do not name and `allowed` what others get, `config` an entry in the
+configuration of a client.
 """
 
 import json
@@ -34,8 +35,9 @@ DISCOVERY = ROOT / "docs/api/DISCOVERY_API.md"
 REGISTRATION = ROOT / "docs/api/AGENT_REGISTRATION.md"
 EXECUTION = ROOT / "docs/api/EXECUTION_API.md"
 REGISTRY = ROOT / "docs/api/REGISTRY_API.md"
+MCP = ROOT / "docs/api/MCP_HTTP.md"
 GUIDE = ROOT / "docs/guides/USING_DISCOVERY_API.md"
-DOCUMENTS = (DISCOVERY, REGISTRATION, EXECUTION, REGISTRY, GUIDE)
+DOCUMENTS = (DISCOVERY, REGISTRATION, EXECUTION, REGISTRY, MCP, GUIDE)
 BLOCKS = {document: blocks(document) for document in DOCUMENTS}
 KEY = "open-sesame"
 LANGUAGES = {"console", "python", "text", "json", "xml", "http", "toml"}
@@ -393,3 +395,37 @@ def test_a_failure_inside_has_the_body_shown() -> None:
     body = error_body("internal_error", "Failed to retrieve agent capabilities", None, "req_0").decode()
 
     assert [steady_json(block.text) for block in shown] == [steady_json(body)]
+
+
+def test_the_rules_shown_let_the_call_pass_that_was_refused(tmp_path: Path) -> None:
+    """With the key that the settings name, and the answer that the page shows."""
+    (settings,) = (block.text for block in BLOCKS[MCP] if block.marker == "settings")
+    (allowed,) = (block.text for block in BLOCKS[MCP] if block.marker == "allowed")
+    refused = json.loads(next(block.text for block in BLOCKS[MCP] if block.language == "json" and not block.marker))
+    told = refused["result"]["structuredContent"]
+    (tmp_path / "settings.toml").write_text(settings)
+    plane = ControlPlane(tmp_path, "--config", str(tmp_path / "settings.toml"), "--demo")
+    message = {"jsonrpc": "2.0", "id": refused["id"], "method": "tools/call"}
+    try:
+        wait_until(lambda: plane.client.get("/health").json()["agents"] == 2)
+        answer = plane.client.post(
+            "/mcp",
+            headers={"X-API-Key": "open-sesame"},
+            json={**message, "params": {"name": told["rule"], "arguments": {"numbers": [1, 2, 6]}}},
+        )
+    finally:
+        stop(plane)
+
+    assert steady_json(answer.text) == steady_json(allowed)
+
+
+def test_the_configuration_shown_opens_the_door(keyed: ControlPlane) -> None:
+    """Its address, on another port here, and its headers."""
+    (config,) = (block.text for block in BLOCKS[MCP] if block.marker == "config")
+    entry = json.loads(config)["mcpServers"]["switchboard"]
+    address = entry["url"].replace("http://localhost:9000", keyed.url)
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    found = httpx2.post(address, json=message, headers=entry["headers"], timeout=30, trust_env=False)
+
+    assert (entry["type"], found.status_code) == ("http", 200)
+    assert [tool["name"] for tool in found.json()["result"]["tools"]] == ["web_discover", "aai_exec"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.databases import MIGRATIONS, Postgres
+from tests.databases import Postgres, migrations
 from tests.instances import Instances, health_of, running, until
 from tests.journeys.recording_agent import AGENT
 from tests.journeys.test_executions import Recorder
@@ -67,7 +67,7 @@ def test_instances_that_start_at_once_on_a_new_database_all_work(tmp_path: Path,
         found[3].register(registration("a", {"think": []}))
         until(lambda: all(ids(plane) == ["a"] for plane in found.planes))
 
-    assert postgres.execute("SELECT count(*) FROM switchboard.migrations", url) == [(MIGRATIONS,)]
+    assert postgres.execute("SELECT count(*) FROM switchboard.migrations", url) == [(migrations(),)]
 
 
 def test_one_instance_decides_who_is_silent_and_all_of_them_listen(three: Instances) -> None:

@@ -469,3 +469,13 @@ def test_capabilities_without_a_description_have_no_empty_quotation() -> None:
     bare = Capability(kind="tool", id="run", binding=app("com.x", "run").capabilities[0].binding)
 
     assert "### run\n\n**Parameters**" in text_of(replace(app("com.x"), capabilities=(bare,)))
+
+
+@pytest.mark.parametrize("auth", [None, ApiKey(location="header", name="X-Key")])
+def test_a_server_speaks_of_its_rules_and_of_no_user(auth: ApiKey | None) -> None:
+    """There is nobody to be asked, and nobody who could sign in."""
+    text = guide(replace(app("shop", "buy"), auth=auth), address="shop", spelling=AAI, locale="en", asks=False)
+
+    assert "The rules of this server decide what may run." in text
+    assert "The user is asked" not in text
+    assert ("Use a gateway (aai-gateway)" in text) == (auth is not None)

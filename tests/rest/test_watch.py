@@ -1,15 +1,29 @@
 """GET /api/v1/discovery/watch, asked of a real server: what is told, to whom, and how one goes on after a break."""
 
+import asyncio
+import io
+import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import pytest
+from tests.actions.fakes import HandClock, MemoryStore
 from tests.journeys.waiting import wait_until
+from tests.rest.test_failing import BrokenDirectory
 from tests.servers import ControlPlane, registration
 from tests.watchers import DISCOVERY, PATH, Event, Stream
+
+from switchboard.actions.directory import Directory
+from switchboard.actions.ports import Identified
+from switchboard.actions.watch import Limits, Watch
+from switchboard.control_plane import read_stored
+from switchboard.rest.events import Events
+from switchboard.rest.watch import WatchRoute
+from switchboard.telemetry.logs import Log
+from switchboard.telemetry.metrics import Metrics
 
 
 @pytest.fixture
@@ -344,3 +358,65 @@ def test_a_watcher_of_nothing_hears_nothing(plane: ControlPlane, watch: Any) -> 
     plane.register(registration("a", {"r": []}))
 
     assert stream.kinds(1) == [("registered", "a")]
+
+
+def test_silence_is_filled_with_comments() -> None:
+    """So that proxies keep the line, and both ends notice when it is dead; a comment is no event."""
+    sent: list[MutableMapping[str, Any]] = []
+    clock = HandClock()
+    directory = Directory(MemoryStore(), clock, read_stored)
+    metrics = Metrics()
+    watch = Watch(directory, Events("here", Anything(), lambda _: None), "here", Limits(silence_s=0.02))
+    route = WatchRoute(watch, clock, metrics, Log(io.BytesIO()))
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    async def receive() -> MutableMapping[str, Any]:
+        while len(sent) < 5:
+            await watch.reassure()
+        return {"type": "http.disconnect"}
+
+    async def story() -> None:
+        scope: dict[str, Any] = {"path": PATH, "method": "GET", "query_string": b"", "headers": []}
+        await asyncio.wait_for(route(scope, receive, send), 30)
+
+    asyncio.run(story())
+    bodies = [message["body"] for message in sent[1:]]
+    assert bodies[0] == b"retry: 1000\n\n"
+    assert bodies[1].startswith(b"event: snapshot\nid: here-0\ndata: {")
+    assert set(bodies[2:-1]) == {b": keep-alive\n\n"}
+    assert (bodies[-1], sent[-1].get("more_body", False)) == (b"", False)
+    assert watch.watchers == 0
+
+
+def test_a_bug_is_a_500_with_a_line_in_the_log() -> None:
+    """The caller learns nothing of the inside."""
+    stream, sent = io.BytesIO(), list[MutableMapping[str, Any]]()
+    clock = HandClock()
+    directory = BrokenDirectory(MemoryStore(), clock, read_stored)
+    watch = Watch(directory, Events("here", Anything(), lambda _: None), "here")
+    route = WatchRoute(watch, clock, Metrics(), Log(stream))
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.disconnect"}
+
+    scope = {"path": PATH, "method": "GET", "query_string": b"", "headers": [(b"x-request-id", b"req_1")]}
+    asyncio.run(route(scope, receive, send))
+    assert (sent[0]["status"], json.loads(sent[1]["body"])["error"]) == (500, "internal_error")
+    event = json.loads(stream.getvalue())
+    assert (event["message"], event["request_id"]) == ("watch failed", "req_1")
+    assert "a bug" not in json.dumps(event)
+
+
+@final
+class Anything(Identified):
+    """A store of which only the id is asked."""
+
+    @property
+    def id(self) -> str:
+        """Return it."""
+        return "store"

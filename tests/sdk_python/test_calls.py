@@ -211,7 +211,7 @@ def test_a_watcher_sees_who_is_there_who_comes_who_changes_and_who_goes(plane: C
     assert [(change.kind, change.agent.agent_id) for change in (first, second, third, fourth)] == [
         ("added", "watched-1"),
         ("added", "watched-2"),
-        ("changed", "watched-1"),
+        ("health", "watched-1"),
         ("removed", "watched-2"),
     ]
     assert (third.agent.health_status, third.before and third.before.health_status) == ("inactive", "active")

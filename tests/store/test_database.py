@@ -369,6 +369,7 @@ def test_a_file_of_the_first_version_keeps_its_agents(tmp_path: Path) -> None:
         )
         b = StoredAgent(id="b", registration=Json(b'{"id":"b"}'), registered_at=10.0, seen_at=10.0, revision=2)
 
+        assert len(store.id) == 32
         assert await store.changes(0) == (2, [a, b])
         assert await store.save(b) == 3
         await store.executions.accept(execution("x"))

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from tests.databases import MIGRATIONS, Postgres
+from tests.databases import Postgres, migrations
 from tests.store.test_executions import end, execution
 from tests.store.test_stores import stored
 
@@ -45,7 +45,27 @@ def test_many_instances_bring_a_new_database_up_to_date_at_once(postgres: Postgr
             assert len((await stores[0].changes(0))[1]) == 8
 
     asyncio.run(story())
-    assert postgres.execute("SELECT count(*) FROM switchboard.migrations", url) == [(MIGRATIONS,)]
+    assert postgres.execute("SELECT count(*) FROM switchboard.migrations", url) == [(migrations(),)]
+
+
+def test_a_database_of_the_first_version_goes_on_with_an_id(postgres: Postgres) -> None:
+    """While the version before runs beside; what it does not know it does not touch."""
+    url = postgres.new()
+
+    async def story() -> tuple[str, str]:
+        async with Instances(url, 1) as (store,):
+            await store.save(stored("a"))
+        postgres.execute("DROP TABLE switchboard.identity", url)
+        postgres.execute("DELETE FROM switchboard.migrations WHERE number > 1", url)
+        async with Instances(url, 2) as (one, two):
+            assert len((await one.changes(0))[1]) == 1
+            return one.id, two.id
+
+    one, two = asyncio.run(story())
+    assert one == two
+    assert len(one) == 32
+    needed = postgres.execute("SELECT compatible_with FROM switchboard.migrations", url)
+    assert {row[0] for row in needed} == {1}
 
 
 @pytest.mark.parametrize(("compatible_with", "usable"), [(1, True), (1000, False)])

@@ -195,3 +195,27 @@ def test_a_newer_version_of_the_tables_is_left_alone(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "folder/plane.db")) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == before
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_a_store_has_an_id_that_stays(make: Make) -> None:
+    """Everybody who opens it has the same one, and no other store has it."""
+
+    async def its_id(store: Store) -> str:
+        return store.id
+
+    first, again = with_store(make, its_id), with_store(make, its_id)
+
+    assert first == again
+    assert len(first) == 32
+    assert make().id == ""
+
+
+def test_two_stores_have_two_ids(tmp_path: Path) -> None:
+    """Also where both are empty."""
+
+    async def its_id(store: Store) -> str:
+        return store.id
+
+    found = {with_store(partial(SqliteStore, str(tmp_path / name)), its_id) for name in ("a.db", "b.db")}
+
+    assert len(found) == 2

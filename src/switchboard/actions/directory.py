@@ -53,6 +53,7 @@ class Directory:
         self._snapshot = Snapshot()
         self._revision = 0
         self._revisions: dict[str, int] = {}
+        self._written: dict[str, int] = {}
         self._fresh_until = 0.0
         self._refresh: Task[None] | None = None
         self._catching_up = Lock()
@@ -138,13 +139,13 @@ class Directory:
         """
         kept = {stored.id for stored in everything}
         gone = [agent_id for agent_id in self._snapshot.agents if agent_id not in kept]
-        self._revisions, self._revision = {}, 0
+        self._revisions, self._written, self._revision = {}, {}, 0
         if self._listener is not None:
             for agent_id in gone:
                 self._listener(StoredAgent(id=agent_id, registration=None))
 
     def _take_in(self, revision: int, changes: Sequence[StoredAgent], *, at_once: bool) -> None:
-        news = [stored for stored in changes if stored.revision > self._revisions.get(stored.id, 0)]
+        news = [stored for stored in changes if self._is_news(stored)]
         if at_once or (not self._revisions and len(news) > _MOST_ONE_BY_ONE):
             self._load(news)
         else:
@@ -163,6 +164,8 @@ class Directory:
         if self._revisions.get(stored.id, 0) >= stored.revision:
             return False
         self._revisions[stored.id] = stored.revision
+        if self._written.get(stored.id, 0) <= stored.revision:
+            self._written.pop(stored.id, None)
         before = self._snapshot.agents.get(stored.id)
         if agent is None:
             self.seen_at.pop(stored.id, None)
@@ -176,10 +179,17 @@ class Directory:
         return True
 
     def written(self, agent_ids: Iterable[str], revision: int) -> None:
-        """Note that this instance's own changes are in the store under a revision, so that they do not come back."""
+        """Note that states of this instance are in the store under a revision: what is older says nothing any more.
+
+        What has this revision is taken in: with the state comes what the agent registered elsewhere in between.
+        """
         for agent_id in agent_ids:
             if agent_id in self._revisions:
-                self._revisions[agent_id] = max(revision, self._revisions[agent_id])
+                self._written[agent_id] = max(revision, self._written.get(agent_id, 0))
+
+    def _is_news(self, stored: StoredAgent) -> bool:
+        taken_in, written = self._revisions.get(stored.id, 0), self._written.get(stored.id, 0)
+        return stored.revision > taken_in and stored.revision >= written
 
     def set_health(self, agent_id: str, state: State) -> None:
         """Show an agent's new health in the next answer."""
@@ -205,6 +215,7 @@ class Directory:
     def _load(self, changes: Sequence[StoredAgent]) -> None:
         """Take everything in at once: building a snapshot of thousands one by one would copy its indexes each time."""
         self._revisions = {stored.id: stored.revision for stored in changes}
+        self._written = {}
         present = [stored for stored in changes if stored.registration is not None]
         readable = (agent for agent in map(self._read, present) if agent is not None)
         self._snapshot = Snapshot.of(readable, version=self._snapshot.version + 1)

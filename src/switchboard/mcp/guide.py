@@ -102,12 +102,19 @@ def _shortened(text: str, limit: int) -> str:
     return words.rstrip(" ,;:-") + "…"
 
 
-def guide(app: App, *, address: str, spelling: Spelling, locale: str, note: str | None = None) -> str:
-    """Return the guide of an app that is called as `address`."""
-    return "\n".join(_guide(app, address, spelling, locale, note)) + "\n"
+def guide(  # noqa: PLR0913 - what it says depends on all of them
+    app: App, *, address: str, spelling: Spelling, locale: str, note: str | None = None, asks: bool = True
+) -> str:
+    """Return the guide of an app that is called as `address`; `asks` says whether there is a user who is asked."""
+    return "\n".join(_guide(app, address, spelling, locale, note, "" if asks else _RULED)) + "\n"
 
 
-def _guide(app: App, address: str, spelling: Spelling, locale: str, note: str | None) -> Iterator[str]:
+_RULED = "The rules of this server decide what may run."
+
+
+def _guide(  # noqa: PLR0913, PLR0917 - as above
+    app: App, address: str, spelling: Spelling, locale: str, note: str | None, ruled: str
+) -> Iterator[str]:
     yield f"# {clean(best(app.names, locale), _LINE_DESCRIPTION)} Operation Guide"
     yield ""
     yield from _quoted(app.description)
@@ -133,7 +140,7 @@ def _guide(app: App, address: str, spelling: Spelling, locale: str, note: str | 
     yield f"- Operations: {len(app.capabilities)}, {len(texts)} shown"
     yield ""
     yield "## Authentication"
-    yield from _authentication(app.auth)
+    yield from _authentication(app.auth, ruled)
     yield ""
     yield "## Available Operations"
     if not texts:
@@ -144,13 +151,17 @@ def _guide(app: App, address: str, spelling: Spelling, locale: str, note: str | 
     yield from _others(rest, spelling)
     yield ""
     yield "---"
-    yield f"Use {spelling.execute} tool to execute operations. The user is asked before an operation runs."
+    asked = ruled or "The user is asked before an operation runs."
+    yield f"Use {spelling.execute} tool to execute operations. {asked}"
 
 
-def _authentication(auth: Auth | None) -> Iterator[str]:
+def _authentication(auth: Auth | None, ruled: str) -> Iterator[str]:
     match auth:
         case None:
-            yield "No sign-in. The user is asked for consent before the first execution."
+            yield f"No sign-in. {ruled or 'The user is asked for consent before the first execution.'}"
+        case _ if ruled:
+            yield f"Sign-in ({auth.type}), which nobody can do on this server. Use a gateway (aai-gateway)."
+            return
         case OAuth2():
             yield "OAuth 2.1: the first execution opens the browser, where the user signs in."
             if auth.scopes:

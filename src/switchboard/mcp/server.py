@@ -145,7 +145,10 @@ class Server:
         locale: str = "en",
         patience_s: float = PATIENCE_S,
         most_subscriptions: int = MOST_SUBSCRIPTIONS,
+        asks: bool = True,
     ) -> None:
+        """Prepare to answer; `asks` says whether there is a user, who is asked before something runs."""
+        self._asks = asks
         self._most_subscriptions = most_subscriptions
         self._catalogue = catalogue
         self._lookup = lookup
@@ -339,7 +342,9 @@ class Server:
         spelling = self._spelling(exchange)
         notes = (found.stale, standing_note(found.app), self._conflict(found.app))
         note = " ".join(filter(None, notes)) or None
-        text = guide(found.app, address=found.address, spelling=spelling, locale=self._locale, note=note)
+        text = guide(
+            found.app, address=found.address, spelling=spelling, locale=self._locale, note=note, asks=self._asks
+        )
         return results.from_text(text, app=found.address, guide=text)
 
     def _conflict(self, app: App) -> str | None:

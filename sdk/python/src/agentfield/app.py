@@ -11,7 +11,7 @@ from agentfield.discovery import CompactDiscoveryResponse, Discovered, Discovery
 from agentfield.execution import Call, Times, call_of
 from agentfield.handle import Handle
 from agentfield.links import AsyncLink, Link, Server
-from agentfield.watching import Change, Seen
+from agentfield.watching import Change
 
 if TYPE_CHECKING:
     from agentfield.capability import Capability, Kind
@@ -123,21 +123,17 @@ class Agent:
     def watch(self, *, every: float = 1.0, **filters: Unpack[Filters]) -> Iterator[Change]:
         """Yield every agent that is there, and then every change, for ever.
 
-        The control plane is asked every so many seconds, and answers without a body while nothing has changed. One
-        that is away is waited for.
-        """
-        seen = Seen()
-        while True:
-            seen, changes = self._link.run(watching.look(seen, filters, every, *self._waits()))
-            yield from changes
+        The control plane tells them as they happen. One that is away is waited for, and what was missed meanwhile is
+        told then. One that cannot tell is asked every so many seconds.
 
-    async def awatch(self, *, every: float = 1.0, **filters: Unpack[Filters]) -> AsyncIterator[Change]:
+        Raises:
+            InvalidRequest: The question is wrong; the message says what is allowed.
+        """
+        return self._link.follow(watching.watch(filters, every, *self._waits()))
+
+    def awatch(self, *, every: float = 1.0, **filters: Unpack[Filters]) -> AsyncIterator[Change]:
         """Yield what `watch` yields, without blocking."""
-        seen = Seen()
-        while True:
-            seen, changes = await self._alink.run(watching.look(seen, filters, every, *self._waits()))
-            for change in changes:
-                yield change
+        return self._alink.follow(watching.watch(filters, every, *self._waits()))
 
     # Execute
 

@@ -6,14 +6,14 @@ than all the rest.
 
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 from weakref import finalize
 
 from agentfield.context import current
 from agentfield.errors import WouldBlock
-from agentfield.plans import Answer, Lost, Pause, Plan, Reply, Request
+from agentfield.plans import Answer, Follow, Listen, Lost, More, Opened, Pause, Plan, Reply, Request
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import httpx2
 
 T = TypeVar("T")
+Found = TypeVar("Found")
 VERSION = "0.1.0"
 _CONNECT_S = 5.0
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -129,6 +130,35 @@ class Link:
                 return end.value
             reply = time.sleep(step.seconds) if isinstance(step, Pause) else self._send(step)
 
+    def follow(self, plan: Generator[Follow | Found, Any, None]) -> Iterator[Found]:
+        """Carry a plan out that never ends, and yield what it finds.
+
+        Raises:
+            WouldBlock: This thread runs the agent that is asking.
+        """
+        if current() is not None and _runs_a_loop():
+            raise WouldBlock("This would stop the agent it is called in: use `async for ... in app.awatch(...)`.")
+        line = _Line(self._server)
+        reply: object = None
+        try:
+            while True:
+                step = plan.send(reply)
+                match step:
+                    case Pause():
+                        reply = time.sleep(step.seconds)
+                    case Request():
+                        reply = self._send(step)
+                    case Listen():
+                        reply = line.opened(self._made(), step.request)
+                    case More():
+                        reply = line.more()
+                    case _:
+                        reply = None
+                        yield step
+        finally:
+            line.close()
+            plan.close()
+
     def close(self) -> None:
         """Close the connections; the next request opens new ones."""
         with self._lock:
@@ -175,6 +205,31 @@ class AsyncLink:
                 return end.value
             reply = await asyncio.sleep(step.seconds) if isinstance(step, Pause) else await self._send(step)
 
+    async def follow(self, plan: Generator[Follow | Found, Any, None]) -> AsyncIterator[Found]:
+        """Carry a plan out that never ends, and yield what it finds."""
+        import asyncio  # noqa: PLC0415
+
+        line = _AsyncLine(self._server)
+        reply: object = None
+        try:
+            while True:
+                step = plan.send(reply)
+                match step:
+                    case Pause():
+                        reply = await asyncio.sleep(step.seconds)
+                    case Request():
+                        reply = await self._send(step)
+                    case Listen():
+                        reply = await line.opened(await self._made(), step.request)
+                    case More():
+                        reply = await line.more()
+                    case _:
+                        reply = None
+                        yield step
+        finally:
+            await line.close()
+            plan.close()
+
     async def close(self) -> None:
         """Close the connections of this loop; the next request opens new ones."""
         import asyncio  # noqa: PLC0415
@@ -212,6 +267,110 @@ class AsyncLink:
             yield client
         finally:
             await client.aclose()
+
+
+class _Line:
+    """One answer that does not end."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._response: httpx2.Response | None = None
+        self._pieces: Iterator[bytes] = iter(())
+
+    def opened(self, client: "httpx2.Client", request: Request) -> Opened | Answer | Lost:
+        """Ask, and keep the answer if it goes on."""
+        import httpx2  # noqa: PLC0415
+
+        self.close()
+        begin = time.monotonic()
+        try:
+            response = client.send(client.build_request(**_arguments(request)), stream=True)
+            if _goes_on(response):
+                self._response, self._pieces = response, response.iter_bytes()
+                self._server.met = True
+                return Opened(response.headers)
+            try:
+                response.read()
+                return self._server.answer(response, begin)
+            finally:
+                response.close()
+        except httpx2.RequestError as error:
+            return self._server.lost(error, begin)
+
+    def more(self) -> bytes | Lost:
+        """Return the next piece."""
+        import httpx2  # noqa: PLC0415
+
+        begin = time.monotonic()
+        try:
+            return next(self._pieces, None) or _ended(self._server)
+        except httpx2.RequestError as error:
+            return self._server.lost(error, begin)
+        except httpx2.StreamError:
+            return _ended(self._server)  # it was closed from outside
+
+    def close(self) -> None:
+        """Hang up."""
+        response, self._response, self._pieces = self._response, None, iter(())
+        if response is not None:
+            response.close()
+
+
+class _AsyncLine:
+    """The same on an event loop."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._response: httpx2.Response | None = None
+        self._pieces: AsyncIterator[bytes] | None = None
+
+    async def opened(self, client: "httpx2.AsyncClient", request: Request) -> Opened | Answer | Lost:
+        """Ask, and keep the answer if it goes on."""
+        import httpx2  # noqa: PLC0415
+
+        await self.close()
+        begin = time.monotonic()
+        try:
+            response = await client.send(client.build_request(**_arguments(request)), stream=True)
+            if _goes_on(response):
+                self._response, self._pieces = response, response.aiter_bytes()
+                self._server.met = True
+                return Opened(response.headers)
+            try:
+                await response.aread()
+                return self._server.answer(response, begin)
+            finally:
+                await response.aclose()
+        except httpx2.RequestError as error:
+            return self._server.lost(error, begin)
+
+    async def more(self) -> bytes | Lost:
+        """Return the next piece."""
+        import httpx2  # noqa: PLC0415
+
+        begin = time.monotonic()
+        if self._pieces is None:
+            return _ended(self._server)
+        try:
+            return await anext(self._pieces, None) or _ended(self._server)
+        except httpx2.RequestError as error:
+            return self._server.lost(error, begin)
+        except httpx2.StreamError:
+            return _ended(self._server)
+
+    async def close(self) -> None:
+        """Hang up."""
+        response, self._response, self._pieces = self._response, None, None
+        if response is not None:
+            await response.aclose()
+
+
+def _goes_on(response: "httpx2.Response") -> bool:
+    return response.is_success and response.headers.get("content-type", "").startswith("text/event-stream")
+
+
+def _ended(server: Server) -> Lost:
+    return Lost(f"The control plane at {server.url} has ended what it was telling.", sent=True, seen_before=True)
 
 
 def _runs_a_loop() -> bool:

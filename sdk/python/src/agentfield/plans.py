@@ -2,7 +2,7 @@
 
 A plan yields a `Request` to be sent or a `Pause` to be made, is sent what came of it, and returns its result. The two
 shells in `links` carry plans out, one blocking and one for asyncio. Time comes in with the answers, so nothing here
-reads a clock.
+reads a clock. A plan that follows something yields a `Listen`, a `More` for every piece, and its findings in between.
 """
 
 from collections.abc import Generator, Mapping
@@ -68,6 +68,23 @@ class Lost(msgspec.Struct, frozen=True):
     seen_before: bool = False
 
 
+class Listen(msgspec.Struct, frozen=True):
+    """A request whose answer does not end; what was listened to before ends with it. `seconds` may be silent."""
+
+    request: Request
+
+
+class More(msgspec.Struct, frozen=True):
+    """The wish for the next piece of what is listened to: bytes, or `Lost` at its end."""
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """The answer to a `Listen` that goes on; any other is an `Answer` or `Lost`."""
+
+    headers: Mapping[str, str]
+
+
+Follow: TypeAlias = Request | Pause | Listen | More
 Reply: TypeAlias = Answer | Lost | None
 Plan: TypeAlias = Generator[Request | Pause, Reply, T]
 
