@@ -764,7 +764,8 @@ def test_nothing_is_never_a_key(headers: dict[str, str]) -> None:
         async def receive() -> Any:
             return {"type": "http.request", "body": b""}
 
-        app = App(cast("Any", None), [], cast("Any", None), cast("Any", None), {"ann": "", "bob": " "})
+        nothing = cast("Any", None)
+        app = App(nothing, nothing, [], nothing, nothing, {"ann": "", "bob": " "})
         lines = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
         await app({"type": "http", "path": "/api/v1/nodes", "method": "GET", "headers": lines}, receive, send)
 
