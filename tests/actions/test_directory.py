@@ -330,7 +330,7 @@ def test_two_questions_at_once_are_not_taken_for_a_store_that_went_back() -> Non
 
 
 def test_a_state_that_is_written_does_not_hide_what_was_registered_elsewhere_before_it() -> None:
-    """The other one was first, and this one had not heard of it: the row has the state of one, the text of both."""
+    """The other instance was first, and this one had not heard of it: a row has the newest of both."""
 
     async def story() -> None:
         store = MemoryStore()

@@ -25,6 +25,10 @@ _VOLATILE = (
     (re.compile(r"(?i)^(date|content-length): .*$", re.MULTILINE), r"\1: VOLATILE"),
     (re.compile(r'("duration_ms": ?)[\d.e-]+'), r"\1DURATION"),
     (re.compile(r'("version": ?)"[\d.]+"'), r"\1VERSION"),
+    (re.compile(r'("version": ?)\d+'), r"\1NUMBER"),
+    (re.compile(r"\b[0-9a-f]{32}\b"), "STORE"),
+    (re.compile(r"\b[0-9a-f]{8}-\d+\b"), "PLACE"),
+    (re.compile(r'("instance": ?)"[0-9a-f]{8}"'), r"\1INSTANCE"),
     (re.compile(r"The database \S+ does"), "The database FILE does"),
     (re.compile(r"[ \t\r]+$", re.MULTILINE), ""),
 )

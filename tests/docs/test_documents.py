@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 from xml.etree import ElementTree as ET
 
 import httpx2
@@ -36,8 +36,9 @@ REGISTRATION = ROOT / "docs/api/AGENT_REGISTRATION.md"
 EXECUTION = ROOT / "docs/api/EXECUTION_API.md"
 REGISTRY = ROOT / "docs/api/REGISTRY_API.md"
 MCP = ROOT / "docs/api/MCP_HTTP.md"
+WATCH = ROOT / "docs/api/WATCH_API.md"
 GUIDE = ROOT / "docs/guides/USING_DISCOVERY_API.md"
-DOCUMENTS = (DISCOVERY, REGISTRATION, EXECUTION, REGISTRY, MCP, GUIDE)
+DOCUMENTS = (DISCOVERY, REGISTRATION, EXECUTION, REGISTRY, MCP, WATCH, GUIDE)
 BLOCKS = {document: blocks(document) for document in DOCUMENTS}
 KEY = "open-sesame"
 LANGUAGES = {"console", "python", "text", "json", "xml", "http", "toml"}
@@ -216,6 +217,20 @@ def test_the_execution_reference_treats_the_whole_life_of_an_execution() -> None
     assert wanted - set(headings(EXECUTION)) == set()
     assert [path for path in paths if path not in text] == []
     assert [status for status in get_args(Status) if f"| `{status}` |" not in text] == []
+
+
+def test_the_watch_reference_has_every_event_reason_and_parameter() -> None:
+    """As the contract has them."""
+    contract = json.loads((ROOT / "contract/openapi.json").read_text(encoding="utf-8"))
+    text = WATCH.read_text(encoding="utf-8")
+    schemas: dict[str, Any] = contract["components"]["schemas"]
+    events = [name.removeprefix("Watch").lower() for name in schemas if name.startswith("Watch")]
+    reasons = schemas["WatchSnapshot"]["properties"]["reason"]["enum"]
+    parameters = [entry["name"] for entry in contract["paths"]["/api/v1/discovery/watch"]["get"]["parameters"]]
+
+    assert len(events) == 6
+    assert [name for name in (*events, *reasons) if f"| `{name}` |" not in text] == []
+    assert [name for name in parameters if f"`{name}`" not in text] == []
 
 
 @requirement("docs:reference:architecture")

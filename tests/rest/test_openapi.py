@@ -17,7 +17,9 @@ from schemathesis.specs.openapi.checks import (
 from tests.servers import ControlPlane, registration
 
 CONTRACT: Any = schemathesis.openapi.from_path(str(Path(__file__).parents[2] / "contract/openapi.json"))
-OPERATIONS: list[Any] = [found.ok() for found in CONTRACT.get_all_operations()]
+EVERY: list[Any] = [found.ok() for found in CONTRACT.get_all_operations()]
+ENDLESS: list[Any] = [found for found in EVERY if "text/event-stream" in str(found.definition.raw["responses"])]
+OPERATIONS: list[Any] = [found for found in EVERY if found not in ENDLESS]
 CHECKS: list[Any] = [
     not_a_server_error,
     status_code_conformance,
@@ -50,3 +52,28 @@ def test_every_operation_answers_as_its_document_says(running: ControlPlane, ope
         data.draw(cases).call_and_validate(base_url=running.url, checks=CHECKS)
 
     ask()
+
+
+@pytest.mark.parametrize("mode", [GOOD, BAD], ids=lambda mode: mode.value)
+def test_an_answer_without_end_begins_as_its_document_says(running: ControlPlane, mode: Any) -> None:
+    """Asked for its head: the same parameters are read, and only the events do not come."""
+    (operation,) = ENDLESS
+    cases: Any = operation.as_strategy(generation_mode=mode)
+
+    @settings(max_examples=50, deadline=None, database=None)
+    @given(st.data())
+    def ask(data: st.DataObject) -> None:
+        case: Any = data.draw(cases)
+        sent = case.as_transport_kwargs(base_url=running.url)
+        answer = running.client.head(sent["url"], params=sent.get("params"), headers=_printable(case.headers))
+
+        kind = answer.headers["content-type"].partition(";")[0]
+        assert (answer.status_code, kind) in ((200, "text/event-stream"), (400, "application/json"))
+        if mode is GOOD:
+            assert answer.status_code == 200
+
+    ask()
+
+
+def _printable(headers: Any) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), str(value).encode("latin-1", "replace")) for name, value in (headers or {}).items()]

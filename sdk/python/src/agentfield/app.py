@@ -2,7 +2,7 @@
 
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack, cast, overload
 
 from agentfield import discovery, execution, watching
@@ -120,7 +120,7 @@ class Agent:
             yield found
             question = discovery.following(question, found)
 
-    def watch(self, *, every: float = 1.0, **filters: Unpack[Filters]) -> Iterator[Change]:
+    def watch(self, *, every: float = 1.0, **filters: Unpack[Filters]) -> Generator[Change]:
         """Yield every agent that is there, and then every change, for ever.
 
         The control plane tells them as they happen. One that is away is waited for, and what was missed meanwhile is
@@ -131,7 +131,7 @@ class Agent:
         """
         return self._link.follow(watching.watch(filters, every, *self._waits()))
 
-    def awatch(self, *, every: float = 1.0, **filters: Unpack[Filters]) -> AsyncIterator[Change]:
+    def awatch(self, *, every: float = 1.0, **filters: Unpack[Filters]) -> AsyncGenerator[Change]:
         """Yield what `watch` yields, without blocking."""
         return self._alink.follow(watching.watch(filters, every, *self._waits()))
 

@@ -130,7 +130,7 @@ class Link:
                 return end.value
             reply = time.sleep(step.seconds) if isinstance(step, Pause) else self._send(step)
 
-    def follow(self, plan: Generator[Follow | Found, Any, None]) -> Iterator[Found]:
+    def follow(self, plan: Generator[Follow | Found, Any, None]) -> Generator[Found]:
         """Carry a plan out that never ends, and yield what it finds.
 
         Raises:
@@ -205,7 +205,7 @@ class AsyncLink:
                 return end.value
             reply = await asyncio.sleep(step.seconds) if isinstance(step, Pause) else await self._send(step)
 
-    async def follow(self, plan: Generator[Follow | Found, Any, None]) -> AsyncIterator[Found]:
+    async def follow(self, plan: Generator[Follow | Found, Any, None]) -> AsyncGenerator[Found]:
         """Carry a plan out that never ends, and yield what it finds."""
         import asyncio  # noqa: PLC0415
 
