@@ -275,7 +275,6 @@ def test_control_planes_of_one_store_are_one_service() -> None:
                 before = it.apps["a"]
                 first.close()
                 await it.until(lambda: it.statuses == ["down", "ready"])
-                await it.collection.load()
 
                 assert it.apps["a"] == before
                 assert [plane.url for plane in it.source.of("agents:s1")] == [second.url, first.url]
