@@ -30,7 +30,19 @@ def test_a_key_that_may_be_anybodys_is_refused(given: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["http://a.example", "https://ann:pw@a.example", "https://a/?b", "ftp://a", "https://a:b", "a", ""]
+    "address",
+    [
+        "http://a.example",
+        "http://192.168.1.1",
+        "https://[::1",
+        "https://a#x",
+        "https://ann:pw@a.example",
+        "https://a/?b",
+        "ftp://a",
+        "https://a:b",
+        "a",
+        "",
+    ],
 )
 def test_only_servers_that_can_be_asked_safely_are_named(address: str) -> None:
     """Plain http would show the key to everybody on the way; a password in an address is not repeated."""

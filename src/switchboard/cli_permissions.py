@@ -33,7 +33,7 @@ def consent_list(*, json: AsJson = False) -> None:
     "  switchboard consent grant https://notion.so --caller Claude --yes\n\n"
     "  switchboard consent grant research-agent --caller Claude --control-plane http://localhost:8080",
 )
-def consent_grant(  # noqa: PLR0913 - one per option
+def consent_grant(  # noqa: PLR0913 - one for each option
     name: Annotated[str, typer.Argument(metavar="APP", help="An app id, an agent's id, or the address of a web app.")],
     *,
     caller: Annotated[str, typer.Option(help="Who may use it: the name that its agent client gives itself.")],

@@ -18,10 +18,11 @@ from switchboard.catalog.errors import (
     InvalidParams,
     NotSupported,
     RateLimited,
+    ServiceUnavailable,
     SwitchboardError,
     UnknownTool,
 )
-from switchboard.catalog.model import App, Caller
+from switchboard.catalog.model import App, Caller, Standing
 from switchboard.security.rules import AllowRules
 from switchboard.security.secrets import NoSecrets
 
@@ -91,6 +92,23 @@ def test_a_call_is_put_through_and_leaves_one_line() -> None:
     assert (desk.line(), entry.duration_ms, entry.call) == (("allowed", "OK"), 1500, desk.double.calls[0].id)
     assert len(entry.arguments_hash) == 32
     assert "4711" not in repr(replace(entry, arguments_hash="", call=""))
+
+
+def test_who_is_known_to_be_gone_is_not_called_and_nobody_is_asked() -> None:
+    """The refusal says since when; what was heard long ago may be otherwise by now, and is tried."""
+    desk = Desk(shop=["boss"])
+    gone = Standing(health="inactive", since=1794736800.0, reason="silent")
+    desk.shop = Found(app=replace(desk.shop.app, standing=gone), address="shop")
+    with pytest.raises(ServiceUnavailable, match=r"inactive since 2026-11-15T10:00:00.000Z \(silent\)") as error:
+        asyncio.run(desk.run(n=1))
+    line = desk.line()
+    desk.shop = Found(app=replace(desk.shop.app, standing=replace(gone, stale_since=1.0)), address="shop")
+    with pytest.raises(ConsentRequired):
+        asyncio.run(desk.run(n=1))
+
+    assert line == ("not asked", "SERVICE_UNAVAILABLE")
+    assert error.value.details["since"] == "2026-11-15T10:00:00.000Z"
+    assert desk.double.calls == []
 
 
 @pytest.mark.parametrize(

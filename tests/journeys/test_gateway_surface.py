@@ -500,6 +500,7 @@ def test_texts_of_a_descriptor_cannot_pass_for_lines_of_the_gateway(tmp_path: Pa
         "- Names: Bank】x #",
         "- Platform: linux",
         "- Version: 1.0.0",
+        "- Operations: 1, ",
         "## Authentication",
         "## Available Oper",
         r'### "pay\n### x\n',

@@ -117,7 +117,11 @@ class Story:
         self.other = Given(())
         self.collection = Collection([self.source, self.other])
         execute = Execute(
-            consent=Yes(), secrets=NoSecrets(), executors={"http": Named()}, audit=Unrecorded(), clock=HandClock()
+            consent=Yes(),
+            secrets=NoSecrets(),
+            executors={"http": Named(), "control-plane": Named()},
+            audit=Unrecorded(),
+            clock=HandClock(),
         )
         greeting = Greeting({"name": "a gateway", "version": "1"}, {"tools": {}}, "Ask.")
         lookup = Lookup(self.collection, OneSite(), patience_s=patience_s)

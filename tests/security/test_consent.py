@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.actions.fakes import HandClock
-from tests.builders import app, call_of, schema
+from tests.builders import agent, app, call_of, schema
 from tests.security.hands import Hand, MemoryVault, Nobody, Told
 
 from switchboard.actions.ports import Call, Client
+from switchboard.catalog.agent_apps import as_app
 from switchboard.catalog.bindings import Binding, Stdio
 from switchboard.catalog.errors import ConsentRequired
-from switchboard.catalog.model import Annotations, App, Caller, Capability, Names
+from switchboard.catalog.model import Annotations, App, Caller, Capability, Health, Names, Standing
 from switchboard.net.fetch import Fetch
 from switchboard.prompts.forms import Prompt, Reply
 from switchboard.prompts.questions import Questions
@@ -160,6 +161,54 @@ def test_a_changed_tool_is_asked_about_again_with_what_changed(
         if "description" in change:
             before = [line for line in hand.forms[1].lines if line.label == "Before: its description"]
             assert [(line.text, line.theirs) for line in before] == [("It does read", True)]
+
+    run(story())
+
+
+def recorder(*planes: str, store: str = "agents:s1", description: str = "", health: Health = "active") -> App:
+    """Return an agent of control planes, as a gateway has it."""
+    built = agent("recorder", skills={"act": []}, health=health)
+    told = replace(built, capabilities=(replace(built.capabilities[0], description=description),))
+    return as_app(told, service=store, origin=store, standing=Standing(health=health, planes=planes))
+
+
+def test_an_agent_is_allowed_once_for_every_control_plane_of_its_store() -> None:
+    """The user reads which agent it is and who runs it, and no certificate; another store, or a change, asks again."""
+
+    async def story() -> None:
+        desk, hand = Desk(), Hand("tool", "tool", "tool")
+        first, second = "https://one.example", "https://two.example"
+        consent = desk.process(hand)
+        results = [
+            await outcome(consent, call_of(recorder(first))),
+            await outcome(consent, call_of(recorder(second, first, health="degraded"))),
+            await outcome(desk.process(hand), call_of(recorder(second))),
+        ]
+        asked_once = len(hand.forms)
+        await outcome(consent, call_of(recorder(first, description="It does more")))
+        await outcome(consent, call_of(recorder(first, store="agents:s2")))
+
+        assert (results, asked_once, len(hand.forms)) == (["allowed"] * 3, 1, 3)
+        shown = {line.label: line.text for line in hand.forms[0].lines}
+        assert shown["Agent"] == "recorder (recorder)"
+        assert shown["From"] == f"{first}, the control plane that runs this agent"
+        assert shown["Calls"] == "recorder:skill:act (agent)"
+        assert "Certificate" not in shown
+        assert any("its description" in warning for warning in hand.forms[1].warnings)
+
+    run(story())
+
+
+def test_an_agent_can_be_allowed_in_a_terminal_where_nobody_can_be_asked() -> None:
+    """The command says which control planes know it."""
+
+    async def story() -> None:
+        with pytest.raises(ConsentRequired) as refusal:
+            await Desk().process(Nobody()).require(call_of(recorder("https://one.example")), Told())
+
+        assert refusal.value.message.endswith(
+            "switchboard consent grant recorder --tool act --caller 'a test' --control-plane https://one.example"
+        )
 
     run(story())
 

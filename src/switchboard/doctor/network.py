@@ -20,19 +20,30 @@ SERVER, KEY = "AGENTFIELD_SERVER", "AGENTFIELD_API_KEY"
 
 
 def control_plane(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Ask the control plane for nothing, with the key."""
-    from switchboard.net.client import request  # noqa: PLC0415 - 120 ms where one is named
-
-    url = environment.get(SERVER, "")
-    if not url:
+    """Ask every control plane for nothing, with its key."""
+    urls, keys = environment.get(SERVER, "").split(), environment.get(KEY, "").split()
+    if not urls:
         yield Finding("control-plane", "ok", f"none is named ({SERVER})")
         return
+    if len(keys) > 1 and len(keys) != len(urls):
+        remedy = f"Set {KEY} to one key for all of them, or to one for each in their order, - for none."
+        yield Finding("control-plane", "problem", f"{len(keys)} keys for {len(urls)} control planes", remedy)
+        return
+    if len(keys) <= 1:
+        keys = (keys or ["-"]) * len(urls)
+    for url, key in zip(urls, keys, strict=True):
+        yield from _control_plane(url, "" if key == "-" else key)
+
+
+def _control_plane(url: str, key: str) -> Iterator[Finding]:
+    from switchboard.net.client import request  # noqa: PLC0415 - 120 ms where one is named
+
     shown, path = _shown(url), "/api/v1/discovery/capabilities"
     try:
         status, _ = request(
             "GET",
             url.rstrip("/") + path,
-            api_key=environment.get(KEY),
+            api_key=key or None,
             parameters=[("limit", "0")],
             timeout_s=_ASK_S,
         )
@@ -41,11 +52,9 @@ def control_plane(environment: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("control-plane", "problem", f"{shown} does not answer", remedy)
         return
     if status == _GOOD:
-        yield Finding(
-            "control-plane", "ok", f"{shown} answers" + (", and takes the key" if environment.get(KEY) else "")
-        )
+        yield Finding("control-plane", "ok", f"{shown} answers" + (", and takes the key" if key else ""))
     elif status in _KEY_REFUSED:
-        given = "does not take the key" if environment.get(KEY) else "wants a key"
+        given = "does not take the key" if key else "wants a key"
         yield Finding("control-plane", "problem", f"{shown} {given}", f"Set {KEY} to a key of that control plane.")
     else:
         remedy = f"Look whether {SERVER} names a control plane; its own log says more."

@@ -58,6 +58,7 @@ class ControlPlanes(Source, Planes):
         self._gather_s = gather_s
         self._made: dict[tuple[str, str], _Made] = {}
         self._told: dict[str, str] = {}
+        self._readiness = self._now_ready()
 
     async def load(self) -> tuple[Finding, ...]:
         """Return the agents as they are known now."""
@@ -66,7 +67,7 @@ class ControlPlanes(Source, Planes):
             services.setdefault(_service(link), []).append(link)
         made: dict[tuple[str, str], _Made] = {}
         found = [finding for name, links in services.items() for finding in self._findings(name, links, made)]
-        self._made = made
+        self._made, self._readiness = made, self._now_ready()
         return tuple(found)
 
     async def published(self, app: App) -> bytes | None:
@@ -74,7 +75,10 @@ class ControlPlanes(Source, Planes):
         return aai.write(app) if isinstance(app.execution, Registered) else None
 
     def readiness(self) -> tuple[Readiness, ...]:
-        """Return how far every control plane is."""
+        """Return how far every control plane was when its agents were last asked for: not further than they are."""
+        return self._readiness
+
+    def _now_ready(self) -> tuple[Readiness, ...]:
         return tuple(
             Readiness(
                 source=link.plane.url,
