@@ -480,7 +480,14 @@ class Connection:
         if isinstance(error, Fault):
             return failed(request_id, error)
         self._log.event("error", "mcp.request.failed", time(), error=fault(error))
-        return failed(request_id, Fault(INTERNAL_ERROR, "The gateway failed; its log says why."))
+        return failed(
+            request_id,
+            Fault(
+                INTERNAL_ERROR,
+                "The gateway failed, which is its own fault. Call again; if it stays so, gateway.log says why, and "
+                "`switchboard doctor` says where that is.",
+            ),
+        )
 
     def _take_notification(self, method: str, params: Raw | UnsetType) -> None:
         if method == "notifications/initialized":

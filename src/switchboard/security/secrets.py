@@ -21,7 +21,7 @@ class NoSecrets(Secrets):
         if not isinstance(owner, App) or owner.auth is None:
             return None
         name = clean(owner.names.primary, _LONGEST_NAME)
-        message = f"{name} wants a sign-in ({owner.auth.type}), which this version cannot do."
+        message = f"{name} wants a sign-in ({owner.auth.type}), which cannot be done here. Use another app for this."
         raise AuthRequired(message, app_id=owner.id, app_name=owner.names.primary, auth_type=owner.auth.type)
 
     async def renewed(self, call: Call, refused: Secret) -> Secret | None:
