@@ -13,6 +13,7 @@ from switchboard.mcp.greeting import Greeting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any, NoReturn
 
@@ -23,33 +24,6 @@ if TYPE_CHECKING:
     from switchboard.permissions import Way
     from switchboard.sources.registry import Fetches, Registry
     from switchboard.telemetry.logs import Level, Log
-
-_EXAMPLES = """\
-examples:
-  aai-gateway                    serve MCP on standard input and output; an agent client starts it this way
-  aai-gateway --scan             show the apps on this machine, and what is wrong with broken descriptors
-  aai-gateway --scan --json      the same for scripts
-  aai-gateway --dev              also the descriptors of the build in this folder, and plain http to this machine
-  aai-gateway --registry URL     also the web apps of a registry
-  aai-gateway --consent browser  ask the user on a page in the browser, and never in a dialog
-
-in the configuration of an agent client:
-  {"mcpServers": {"aai-gateway": {"command": "COMMAND"}}}
-
-folders:
-  AAI_HOME (default ~/.aai)      <app id>/aai.json for your own apps, web/<app id>/aai.json for registry copies
-  XDG_CACHE_HOME/aai-gateway     what web sites publish about themselves, for a day
-
-environment:
-  AAI_REGISTRY_URL               registries, separated by spaces, where no --registry is given
-  SWITCHBOARD_LOG_LEVEL          debug, info (default), warning or error
-  SWITCHBOARD_VAULT              where secrets and decisions are kept: keychain or file; by default what is there
-  SWITCHBOARD_KEY_FILE           a file of 32 bytes or more, mode 0600: the key of the encrypted file
-  SWITCHBOARD_PASSPHRASE         what the key of the encrypted file is made of, where there is no such file
-  AAI_<APP>_CLIENT_ID, _SECRET   who we are at an OAuth server, where the app does not say
-
-logs go to standard error, and to gateway.log in the user's folder for logs, on Linux ~/.local/state/switchboard/log
-"""
 
 GREETING = Greeting(
     {"name": "aai-gateway", "title": "Switchboard gateway", "version": __version__},
@@ -83,78 +57,29 @@ class Options:
 
 
 def main(argv: "Sequence[str] | None" = None) -> int:
-    """Run the command and return its exit code."""
+    """Run the command and return its exit code.
+
+    Raises:
+        SystemExit: with that code, where there is something to print.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments == ["--version"]:
         print(f"aai-gateway {__version__}")
         return 0
     if not arguments and "AAI_REGISTRY_URL" not in os.environ:
         return serve(Options())
-    import argparse
+    from switchboard.gateway_arguments import read
+    from switchboard.manners import finish
 
-    parser = argparse.ArgumentParser(
-        prog="aai-gateway",
-        description="Tells an AI agent which apps it can use on this machine: an MCP server on standard streams.",
-        epilog=_EXAMPLES.replace("COMMAND", os.path.abspath(sys.argv[0])),  # noqa: PTH100 - a path to paste
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--scan", action="store_true", help="print the discovered apps and exit")
-    parser.add_argument("--json", action="store_true", help="with --scan: print JSON, for scripts")
-    parser.add_argument(
-        "--dev", action="store_true", help="also scan development build folders, and allow plain http to this machine"
-    )
-    parser.add_argument(
-        "--registry",
-        action="append",
-        metavar="URL",
-        help="add the web apps of a registry (https, or http on this machine)",
-    )
-    parser.add_argument(
-        "--tool-names",
-        choices=("aai", "portable", "auto"),
-        default="auto",
-        help="how tools are called in lists: app:<id>, app_<id>, or what suits the client (default)",
-    )
-    parser.add_argument(
-        "--consent",
-        choices=("auto", "dialog", "browser", "elicit", "deny"),
-        default="auto",
-        help="how you are asked before anything runs: a dialog of the system, a page in the browser, by the client "
-        "(elicit: the client is whom you are asked about), or not at all (deny); by default a dialog, else a page",
-    )
-    parser.add_argument("--version", action="version", version=f"aai-gateway {__version__}")
-    options = parser.parse_args(arguments)
-    if options.json and not options.scan:
-        parser.error("--json goes with --scan.")
-    if options.scan and (options.registry or options.tool_names != "auto" or options.consent != "auto"):
-        parser.error("--scan shows what is on this machine; --registry, --tool-names and --consent are for serving.")
+    return finish("aai-gateway", lambda: _do(read(arguments)))
+
+
+def _do(options: "Namespace") -> int:
     if options.scan:
         return _print_scan(dev=options.dev, as_json=options.json)
-    registries = options.registry or os.environ.get("AAI_REGISTRY_URL", "").split()
-    for registry in registries:
-        if not _is_registry(registry):
-            # Not repeated here: who writes a password into an address does not want to read it in a log.
-            parser.error(
-                "a registry is written https://host, or http://localhost:PORT, without a user name or a query."
-            )
     return serve(
-        Options(dev=options.dev, registries=registries, tool_names=options.tool_names, consent=options.consent)
+        Options(dev=options.dev, registries=options.registry, tool_names=options.tool_names, consent=options.consent)
     )
-
-
-def _is_registry(address: str) -> bool:
-    from urllib.parse import urlsplit
-
-    from switchboard.settings import is_loopback
-
-    try:
-        parts = urlsplit(address)
-        host = parts.hostname or ""
-    except ValueError:
-        return False
-    plain = not (parts.query or parts.fragment or "@" in parts.netloc)
-    return bool(host) and plain and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
 
 
 def serve(options: Options, consent: "Consent | None" = None) -> "NoReturn":
@@ -439,9 +364,11 @@ def _log() -> "Log":
 
 def _print_scan(*, dev: bool, as_json: bool) -> int:
     from switchboard.local_apps import scan
+    from switchboard.progress import waiting
     from switchboard.terminal import findings_json, findings_table
 
-    findings = scan(dev=dev)
+    with waiting("Looking for apps"):
+        findings = scan(dev=dev)
     _print(findings_json(findings) if as_json else findings_table(findings))
     return 0
 

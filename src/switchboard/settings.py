@@ -35,6 +35,10 @@ _VARIABLES = {
 }
 
 
+_WANTED = {"log_level": "It can be debug, info, warning or error."}
+"""What to do about a setting, where the reason alone does not say it."""
+
+
 class SettingsError(Exception):
     """A setting cannot be used; the message says which one, where it came from, and what to do."""
 
@@ -105,7 +109,10 @@ def serve_settings(flags: Mapping[str, Any], environment: Mapping[str, str] = os
     try:
         settings = convert(given, ServeSettings, strict=False)
     except ValidationError as error:
-        raise SettingsError(f"A setting cannot be used: {error}.") from error
+        what, _, where = str(error).partition(" - at `$")
+        named = where.strip("`.") or "of that name"
+        do = _WANTED.get(named, "Correct or remove it.")
+        raise SettingsError(f"The setting {named} cannot be used: {what}. {do}") from error
     _check_keys(settings)
     _check_rules(settings)
     if not settings.callers and not is_loopback(settings.host):
@@ -199,5 +206,7 @@ def _check_rules(settings: ServeSettings) -> None:
 def _from_file(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"The settings file {path} cannot be read: {error}.") from error
+    except OSError as error:
+        raise SettingsError(f"The settings file {path} cannot be read: {error.strerror}. Name another one.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"The settings file {path} is not TOML: {error}. Correct it.") from error
