@@ -4,6 +4,7 @@ Exit codes are those of `manners`: 0 it is so, 1 it is not, 2 the command was no
 """
 
 import os
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +16,8 @@ from switchboard import __version__, cli_agents, cli_machine
 from switchboard.cli_permissions import auth, consent
 from switchboard.manners import FAILED, MISUSED, OK, examples, failed, finish, misused, say
 
+last = typer.Typer()
+"""What stands last in the list of commands."""
 app = typer.Typer(
     help="Tells AI agents what they can use, and puts the call through only if the user said yes.",
     epilog=examples(
@@ -129,6 +132,30 @@ def serve(  # noqa: PLR0913 - one per setting
     raise typer.Exit(code)
 
 
+@last.command(epilog=examples("switchboard demo", "switchboard demo --yes"))
+def demo(
+    *, yes: Annotated[bool, typer.Option("--yes", "-y", help="Allow what is asked for, for scripts.")] = False
+) -> None:
+    """Show the gateway at work, step by step: an agent client, two sample apps that really run, and your consent.
+
+    Everything happens in a folder that is deleted afterwards; your apps, keychain and decisions are not touched.
+
+    Exit code 0: all of it was shown. 1: you did not allow something, or it does not work here.
+    """
+    from switchboard import tour  # noqa: PLC0415 - other commands need none of it
+    from switchboard.terminal import Steps  # noqa: PLC0415
+
+    if not (yes or sys.stdin.isatty()):
+        misused("The demonstration asks you for consent on the way, and nobody can answer here. Give --yes.")
+    try:
+        allowed = tour.run(Steps(), yes=yes)
+    except tour.Stopped as stopped:
+        failed(str(stopped))
+    told = "That is all. `switchboard install --list` shows the agent clients that can start the gateway."
+    typer.echo(f"\n{told if allowed else 'You did not allow it, so nothing was run. That is all.'}")
+    raise typer.Exit(OK if allowed else FAILED)
+
+
 class Shell(StrEnum):
     """Shells that complete what is typed."""
 
@@ -137,7 +164,6 @@ class Shell(StrEnum):
     fish = "fish"
 
 
-last = typer.Typer()
 app.add_typer(cli_agents.app)
 app.add_typer(cli_machine.app)
 app.add_typer(consent, name="consent")

@@ -4,7 +4,6 @@ import asyncio
 import gc
 import logging
 import os
-import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from errno import EADDRINUSE
@@ -50,6 +49,7 @@ from switchboard.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from switchboard.net.fetch import Fetch
+    from switchboard.showcase import Showcase
 
 _LOG_FLUSH_S = 0.25
 _GIVE_BACK_S = 10.0
@@ -329,14 +329,18 @@ async def _serve(settings: ServeSettings, clock: Clock | None, listener: Any, ur
     except ServiceUnavailable as error:
         raise NotServing(error.message) from error
 
-    demo: asyncio.Task[asyncio.subprocess.Process] | None = None
+    showcase: Showcase | None = None
+    opening: asyncio.Task[None] | None = None
 
     def begun() -> None:
-        nonlocal demo
-        if settings.demo:
-            demo = asyncio.create_task(_start_demo(url, next(iter(settings.callers.values()), None)))
+        nonlocal showcase, opening
         print(f"Switchboard control plane on {url}", flush=True)
         print(f"  discover:  {url}{PATH}\n  docs:      {url}/docs", flush=True)
+        if settings.demo:
+            from switchboard.showcase import Showcase  # noqa: PLC0415 - only a demo needs a client
+
+            showcase = Showcase(url, next(iter(settings.callers.values()), None))
+            opening = asyncio.create_task(showcase.open())
 
     loop = asyncio.get_running_loop()
 
@@ -351,28 +355,17 @@ async def _serve(settings: ServeSettings, clock: Clock | None, listener: Any, ur
     try:
         await server.serve(sockets=[listener])
     finally:
-        if demo is not None:
-            from switchboard.demo import AGENTS  # noqa: PLC0415 - only a demo needs a client
+        if showcase is not None and opening is not None:
+            from switchboard.demo import AGENTS  # noqa: PLC0415 - as above
 
-            await _stop_demo(await demo)
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
+            await showcase.close()
             plane.say_goodbye_for(AGENTS)
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
         await plane.stop()
     return 0
-
-
-async def _stop_demo(demo: asyncio.subprocess.Process) -> None:
-    if demo.returncode is None:
-        demo.send_signal(signal.SIGTERM)
-        await demo.wait()
-
-
-async def _start_demo(url: str, api_key: str | None) -> asyncio.subprocess.Process:
-    environment = {**os.environ, "AGENTFIELD_SERVER": url}
-    if api_key:
-        environment["AGENTFIELD_API_KEY"] = api_key
-    return await asyncio.create_subprocess_exec(sys.executable, "-m", "switchboard.demo", env=environment)
 
 
 def _run(main: Any) -> int:

@@ -253,6 +253,31 @@ def one_line(text: str) -> str:
     return clean(text, 2000)
 
 
+class Steps:
+    """Tells a demonstration: numbered steps, what is sent, what comes back."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def step(self, title: str) -> None:
+        """Begin a step."""
+        self._count += 1
+        self._print("1", f"\n{self._count}. {title}")
+
+    def typed(self, text: str) -> None:
+        """Show what is sent or typed."""
+        self._print("36", f"   → {clean(text, 1000)}")
+
+    def said(self, text: str) -> None:
+        """Show what comes back, line by line."""
+        for line in text.splitlines():
+            self._print("", f"     {clean(line, 400)}" if line.strip() else "")
+
+    def _print(self, style: str, text: str) -> None:
+        coloured = style and is_colourful()
+        print(f"\x1b[{style}m{text}\x1b[0m" if coloured else text, flush=True)  # noqa: T201 - what it is for
+
+
 class Person:
     """The person at this terminal; with `aside`, standard output is for a program, and they read standard error."""
 

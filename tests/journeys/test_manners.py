@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 SWITCHBOARD, GATEWAY = str(BIN / "switchboard"), str(BIN / "aai-gateway")
 NOT_FOR_SCRIPTS = {"serve", "completion", "demo"}
-"""A server writes a log; a script for a shell is a script; a demonstration is for people."""
+"""A server writes a log, a script for a shell is a script, a demonstration is for people."""
 
 
 def commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
