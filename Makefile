@@ -22,7 +22,7 @@ help:  ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 run: $(VENV)/run.stamp  ## set up and run a control plane with sample agents, until Ctrl-C
-	@$(BIN)/switchboard serve --demo
+	@$(BIN)/switchboard serve --demo --log-level warning
 
 demo: $(VENV)/run.stamp  ## set up and show the gateway at work with sample apps, step by step
 	@$(BIN)/switchboard demo

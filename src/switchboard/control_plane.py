@@ -31,6 +31,7 @@ from switchboard.catalog.model import Agent
 from switchboard.descriptors import agent as agents
 from switchboard.executors.agent import AgentExecutor
 from switchboard.executors.webhooks import Webhooks
+from switchboard.progress import waiting
 from switchboard.rest.app import App
 from switchboard.rest.discovery import PATH, Discovery
 from switchboard.rest.executions import ExecutionRoutes
@@ -225,6 +226,10 @@ class ControlPlane:
     async def _tick(self) -> None:
         self.life.tick()
 
+    def knows(self, agent_id: str) -> bool:
+        """Tell whether an agent is registered."""
+        return agent_id in self.directory.current().agents
+
     def say_goodbye_for(self, agent_ids: Iterable[str]) -> None:
         """End agents that end with this server, and can no longer tell it."""
         for agent_id in agent_ids:
@@ -325,7 +330,8 @@ def serve(settings: ServeSettings, clock: Clock | None = None) -> int:
 async def _serve(settings: ServeSettings, clock: Clock | None, listener: Any, url: str) -> int:
     plane = ControlPlane(settings, clock)
     try:
-        await plane.start()
+        with waiting("Opening the database, and taking in who is registered"):
+            await plane.start()
     except ServiceUnavailable as error:
         raise NotServing(error.message) from error
 
@@ -339,7 +345,7 @@ async def _serve(settings: ServeSettings, clock: Clock | None, listener: Any, ur
         if settings.demo:
             from switchboard.showcase import Showcase  # noqa: PLC0415 - only a demo needs a client
 
-            showcase = Showcase(url, next(iter(settings.callers.values()), None))
+            showcase = Showcase(url, next(iter(settings.callers.values()), None), plane.knows)
             opening = asyncio.create_task(showcase.open())
 
     loop = asyncio.get_running_loop()

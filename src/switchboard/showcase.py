@@ -5,6 +5,7 @@ import os
 import shlex
 import signal
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import final
@@ -24,8 +25,9 @@ _LOOKS = 300
 class Showcase:
     """Sample agents in a process of their own, for as long as the server runs."""
 
-    def __init__(self, url: str, api_key: str | None) -> None:
+    def __init__(self, url: str, api_key: str | None, is_there: Callable[[str], bool]) -> None:
         self._url = url
+        self._is_there = is_there
         self._api_key = api_key
         self._agents: asyncio.subprocess.Process | None = None
 
@@ -36,12 +38,17 @@ class Showcase:
             environment["AGENTFIELD_API_KEY"] = self._api_key
         command = (sys.executable, "-m", "switchboard.demo")
         self._agents = await asyncio.create_subprocess_exec(*command, env=environment)
-        with waiting("Waiting for the sample agents to register"):
-            found = await self._registered()
+        try:
+            with waiting("Waiting for the sample agents to register"):
+                found = await self._registered()
+        except AskError as error:
+            print(f"What the sample agents can do is not shown: {error}", flush=True)  # noqa: T201 - for the person
+            return
         if found is None:
             print("The sample agents have not registered. `switchboard agents` shows who has.", flush=True)  # noqa: T201
             return
-        print(f"\n{terminal.discovery_table(found)}\n{hints(self._url, keyed=self._api_key is not None)}", flush=True)  # noqa: T201 - for the person
+        told = hints(self._url, keyed=self._api_key is not None)
+        print(f"\n{terminal.discovery_table(found)}\n\n{told}", flush=True)  # noqa: T201 - for the person
 
     async def close(self) -> None:
         """End the agents."""
@@ -50,15 +57,10 @@ class Showcase:
             await self._agents.wait()
 
     async def _registered(self) -> bytes | None:
-        """Return the answer of discovery once every sample agent is in it; None if that takes too long."""
-        parameters = [("agent_ids", ",".join(AGENTS)), ("health_status", "active")]
+        """Return the answer of discovery once every sample agent is there; None if that takes too long."""
         for _ in range(_LOOKS):
-            try:
-                found = await asyncio.to_thread(ask, self._url, _PATH, parameters, self._api_key)
-            except AskError:  # the server is only just beginning
-                found = b""
-            if found.count(b'"agent_id"') >= len(AGENTS):
-                return found
+            if all(map(self._is_there, AGENTS)):
+                return await asyncio.to_thread(ask, self._url, _PATH, (), self._api_key)
             await asyncio.sleep(_LOOK_S)
         return None
 
