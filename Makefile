@@ -16,19 +16,16 @@ ifneq ($(shell test -t 1 && echo tty),tty)
 SAY := @printf '%s\n'
 endif
 
-.PHONY: help run setup test check format bench pictures requirements clean
+.PHONY: help run demo setup test check format bench pictures requirements clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 run: $(VENV)/run.stamp  ## set up and run a control plane with sample agents, until Ctrl-C
-	@printf 'In another terminal:\n'
-	@printf '  %-80s %s\n' '$(BIN)/switchboard discover' 'what the sample agents can do'
-	@printf '  %-80s %s\n' '$(BIN)/switchboard agents' 'who is there, and how they are'
-	@printf '  %-80s %s\n' '$(BIN)/switchboard execute demo-writer:summarise --input '"'"'{"text": "One. Two."}'"'" 'run one of them'
-	@printf '  %-80s %s\n' '$(BIN)/aai-gateway --scan' 'the apps on this machine'
-	@printf '  %-80s %s\n\n' '$(BIN)/switchboard check examples/home/com.example.notes' 'what is wrong with a descriptor'
-	@$(BIN)/switchboard serve --demo
+	@$(BIN)/switchboard serve --demo --log-level warning
+
+demo: $(VENV)/run.stamp  ## set up and show the gateway at work with sample apps, step by step
+	@$(BIN)/switchboard demo
 
 setup: $(VENV)/dev.stamp $(GO) $(AGENTFIELD)/stamp $(MCP)/stamp $(CLIENTS)/stamp  ## set up everything that developing needs
 

@@ -1,42 +1,31 @@
 """`switchboard publish` and `switchboard apps`: what a control plane offers to gateways as their registry."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 import typer
 
 from switchboard import local_apps, terminal
+from switchboard.cli_agents import LOCAL, Key, Server
 from switchboard.cli_permissions import AsJson
+from switchboard.manners import FAILED, Failure, examples, failed, misused
+from switchboard.progress import waiting
 
 if TYPE_CHECKING:
     from switchboard.catalog.findings import Finding
 
 _APPS = "/api/v1/apps"
-_PUBLISH_S = 30.0
-_SUCCESS = (200, 201)
-Server = Annotated[
-    str, typer.Option("--server", envvar="AGENTFIELD_SERVER", help="Address of the control plane.", metavar="URL")
-]
-Key = Annotated[
-    str | None,
-    typer.Option("--api-key", envvar="AGENTFIELD_API_KEY", help="API key of the control plane.", show_envvar=True),
-]
-_LOCAL = "http://localhost:8080"
+app = typer.Typer()
 
 
-def add_to(app: typer.Typer) -> None:
-    """Put the commands among those of an application."""
-    app.command(
-        epilog="Examples:\n\n  switchboard publish aai.json\n\n"
-        "  switchboard publish aai.json --server https://agents.example.com\n\n"
-        "  switchboard publish --withdraw com.example.shop"
-    )(publish)
-    app.command(epilog="Examples:\n\n  switchboard apps\n\n  switchboard apps --json\n\n  switchboard apps --here")(
-        apps
+@app.command(
+    epilog=examples(
+        "switchboard publish aai.json",
+        "switchboard publish aai.json --server https://agents.example.com",
+        "switchboard publish --withdraw com.example.shop",
     )
-
-
+)
 def publish(
     file: Annotated[
         Path | None, typer.Argument(help="An aai.json, or a folder with one in it.", show_default=False)
@@ -46,7 +35,7 @@ def publish(
         str | None, typer.Option("--withdraw", metavar="ID", help="Take this app out of the registry instead.")
     ] = None,
     json: AsJson = False,
-    server: Server = _LOCAL,
+    server: Server = LOCAL,
     api_key: Key = None,
 ) -> None:
     """Publish a web app on a control plane, where gateways that use it as their registry find it.
@@ -56,7 +45,7 @@ def publish(
     Exit code 0: it is published (or withdrawn). 1: it is not. 2: the file cannot be read, or none is named.
     """
     if (file is None) == (withdraw is None):
-        _refuse("name a file to publish, or an app with --withdraw")
+        misused("Name a file to publish, or an app with --withdraw.")
     if file is None:
         answer = _asked("DELETE", f"{_APPS}/{quote(withdraw or '', safe='')}", server, api_key, json=json)
         typer.echo(answer.decode() if json else f"{terminal.one_line(withdraw or '')} is withdrawn.")
@@ -69,13 +58,14 @@ def publish(
     typer.echo(answer.decode() if json else terminal.publication_text(answer))
 
 
+@app.command(epilog=examples("switchboard apps", "switchboard apps --json", "switchboard apps --here"))
 def apps(
     *,
     here: Annotated[
         bool, typer.Option("--here", help="The apps found on this machine, as aai-gateway --scan shows them.")
     ] = False,
     json: AsJson = False,
-    server: Server = _LOCAL,
+    server: Server = LOCAL,
     api_key: Key = None,
 ) -> None:
     """Show the apps that are published on a control plane, or those on this machine.
@@ -95,7 +85,7 @@ def _checked(file: Path) -> "tuple[Finding, bytes]":
     try:
         return local_apps.publishable(path)
     except OSError as error:
-        _refuse(f"{path} cannot be read: {error.strerror or error}")
+        misused(f"{path} cannot be read: {error.strerror or error}. Name an aai.json, or a folder with one in it.")
 
 
 def _show_problems(finding: "Finding", *, json: bool) -> None:
@@ -104,31 +94,26 @@ def _show_problems(finding: "Finding", *, json: bool) -> None:
         return
     for line in terminal.problem_lines(finding):
         typer.echo(line, err=True)
-    typer.echo("switchboard: nothing was sent", err=True)
+    failed("Nothing was sent. Mend these, then publish again.")
 
 
 def _asked(  # noqa: PLR0913 - what a request is made of
     method: str, path: str, server: str, api_key: str | None, body: bytes | None = None, *, json: bool = False
 ) -> bytes:
     """Ask a control plane, or end with why it did not do it."""
-    from switchboard.catalog.errors import ServiceUnavailable  # noqa: PLC0415 - other commands need no client
-    from switchboard.net.client import request  # noqa: PLC0415
+    from switchboard import asking  # noqa: PLC0415 - other commands need no client
 
     try:
-        status, answer = request(method, server.rstrip("/") + path, api_key=api_key, body=body, timeout_s=_PUBLISH_S)
-    except ServiceUnavailable:
-        hint = "Start one with `switchboard serve`, or name another with --server."
-        typer.echo(f"switchboard: No control plane answers at {server}. {hint}", err=True)
-        raise typer.Exit(1) from None
-    if status in _SUCCESS:
-        return answer
-    if json and terminal.is_json_object(answer):
-        typer.echo(answer.decode())
-    for line in terminal.refusal_lines(answer) or [f"{server} answers {status}; is a control plane there?"]:
-        typer.echo(f"switchboard: {line}", err=True)
-    raise typer.Exit(1)
-
-
-def _refuse(message: str) -> NoReturn:
-    typer.echo(f"switchboard: {message}", err=True)
-    raise typer.Exit(2)
+        with waiting(f"Asking {terminal.one_line(server)}"):
+            return asking.send(method, server, path, api_key, body)
+    except asking.NoAddress as error:
+        misused(str(error))
+    except asking.Refused as error:
+        if json and terminal.is_json_object(error.answer):
+            typer.echo(error.answer.decode())
+        first, *others = terminal.refusal_lines(error.answer) or [str(error)]
+        for line in others:
+            typer.echo(line, err=True)
+        raise Failure(first, FAILED) from error
+    except asking.AskError as error:
+        failed(str(error))

@@ -1,23 +1,30 @@
 """`switchboard consent` and `switchboard auth`: what agents may do with your apps, and what you are signed in to."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from switchboard import local_apps, terminal
+from switchboard.manners import FAILED, OK, examples, failed, misused
 from switchboard.named import named_planes
+from switchboard.progress import waiting
+
+if TYPE_CHECKING:
+    from switchboard.catalog.model import App
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 consent = typer.Typer(
-    help="What agents may do with your apps: see it, allow it beforehand, take it back.", no_args_is_help=True
+    help="What agents may do with your apps: see it, allow it beforehand, take it back.",
+    epilog=examples("switchboard consent list", "switchboard consent grant com.example.notes --caller Claude"),
+    no_args_is_help=True,
 )
 
 
-@consent.command("list", epilog="Examples:\n\n  switchboard consent list\n\n  switchboard consent list --json")
+@consent.command("list", epilog=examples("switchboard consent list", "switchboard consent list --json"))
 def consent_list(*, json: AsJson = False) -> None:
     """Show what you have decided: which caller may use what of which app, and what it may not."""
     from switchboard import desk  # noqa: PLC0415 - other commands need no keychain
@@ -29,11 +36,13 @@ def consent_list(*, json: AsJson = False) -> None:
 
 @consent.command(
     "grant",
-    epilog="Examples:\n\n  switchboard consent grant com.example.notes --tool create_note --caller Claude\n\n"
-    "  switchboard consent grant https://notion.so --caller Claude --yes\n\n"
-    "  switchboard consent grant research-agent --caller Claude --control-plane http://localhost:8080",
+    epilog=examples(
+        "switchboard consent grant com.example.notes --tool create_note --caller Claude",
+        "switchboard consent grant https://notion.so --caller Claude --yes",
+        "switchboard consent grant research-agent --caller Claude --control-plane http://localhost:8080",
+    ),
 )
-def consent_grant(  # noqa: PLR0913 - one for each option
+def consent_grant(  # noqa: PLR0913 - one per wish
     name: Annotated[str, typer.Argument(metavar="APP", help="An app id, an agent's id, or the address of a web app.")],
     *,
     caller: Annotated[str, typer.Option(help="Who may use it: the name that its agent client gives itself.")],
@@ -43,6 +52,7 @@ def consent_grant(  # noqa: PLR0913 - one for each option
     control_plane: Annotated[
         list[str] | None, typer.Option(metavar="URL", help="As aai-gateway --control-plane: for agents.")
     ] = None,
+    json: AsJson = False,
 ) -> None:
     """Allow a caller one operation of an app, or all it has now, before it is asked for.
 
@@ -51,30 +61,27 @@ def consent_grant(  # noqa: PLR0913 - one for each option
     from switchboard import desk  # noqa: PLC0415 - other commands need no keychain
 
     if not caller.strip():
-        typer.echo("switchboard: --caller must be a name, as `switchboard audit` shows it", err=True)
-        raise typer.Exit(2)
+        misused("--caller must be a name, as `switchboard audit` shows it.")
 
     def confirmed(told: str) -> bool:
-        typer.echo(told)
-        return yes or typer.confirm(f"Allow {caller} {tool or 'all operations'}?")
+        typer.echo(told, err=json)
+        return yes or typer.confirm(f"Allow {caller} {tool or 'all operations'}?", err=json)
 
     with _explained():
-        try:
-            planes = named_planes(control_plane or ())
-        except ValueError as error:
-            typer.echo(f"switchboard: {error}", err=True)
-            raise typer.Exit(2) from None
-        found = local_apps.find(name, dev=dev, control_planes=planes)
+        found = _found(name, dev=dev, control_planes=control_plane or ())
         others = partial(local_apps.namesakes, dev=dev)
         allowed = desk.grant(found, caller, tool, confirm=confirmed, namesakes=others, dev=dev)
-    typer.echo("It is allowed." if allowed else "Nothing was changed.")
-    raise typer.Exit(0 if allowed else 1)
+    row = {"app": found.id, "caller": caller, "tool": tool or "*", "allowed": allowed}
+    typer.echo(terminal.row_json(row) if json else "It is allowed." if allowed else "Nothing was changed.")
+    raise typer.Exit(OK if allowed else FAILED)
 
 
 @consent.command(
     "revoke",
-    epilog="Examples:\n\n  switchboard consent revoke com.example.notes\n\n"
-    "  switchboard consent revoke com.example.notes --tool create_note --caller Claude",
+    epilog=examples(
+        "switchboard consent revoke com.example.notes",
+        "switchboard consent revoke com.example.notes --tool create_note --caller Claude",
+    ),
 )
 def consent_revoke(
     name: Annotated[str, typer.Argument(metavar="APP", help="An app id, or where the app is from.")],
@@ -82,6 +89,7 @@ def consent_revoke(
     caller: Annotated[str | None, typer.Option(help="Only what was decided for this caller.")] = None,
     tool: Annotated[str | None, typer.Option(help="Only what was decided about this operation.")] = None,
     origin: Annotated[str | None, typer.Option(help="Only the app from here, where several have this id.")] = None,
+    json: AsJson = False,
 ) -> None:
     """Forget what you decided about an app, yes or no: whoever wants to use it asks again.
 
@@ -91,14 +99,19 @@ def consent_revoke(
 
     with _explained():
         changed = desk.revoke(name, origin=origin, caller=caller, tool=tool)
-    typer.echo("It is forgotten; the next call asks." if changed else "Nothing of that kind was decided.")
-    raise typer.Exit(0 if changed else 1)
+    told = "It is forgotten; the next call asks." if changed else "Nothing of that kind was decided."
+    typer.echo(terminal.row_json({"app": name, "changed": changed}) if json else told)
+    raise typer.Exit(OK if changed else FAILED)
 
 
-auth = typer.Typer(help="What you are signed in to: see it, sign in, sign out.", no_args_is_help=True)
+auth = typer.Typer(
+    help="What you are signed in to: see it, sign in, sign out.",
+    epilog=examples("switchboard auth list", "switchboard auth login https://notion.so"),
+    no_args_is_help=True,
+)
 
 
-@auth.command("list", epilog="Examples:\n\n  switchboard auth list\n\n  switchboard auth list --json")
+@auth.command("list", epilog=examples("switchboard auth list", "switchboard auth list --json"))
 def auth_list(*, json: AsJson = False) -> None:
     """Show what you are signed in to, since when and until when; never what with."""
     from switchboard import desk  # noqa: PLC0415 - other commands need no keychain
@@ -110,10 +123,9 @@ def auth_list(*, json: AsJson = False) -> None:
 
 @auth.command(
     "login",
-    epilog="Examples:\n\n  switchboard auth login https://notion.so\n\n"
-    "  switchboard auth login com.example.shop --device",
+    epilog=examples("switchboard auth login https://notion.so", "switchboard auth login com.example.shop --device"),
 )
-def auth_login(
+def auth_login(  # noqa: PLR0913 - one per wish
     name: Annotated[str, typer.Argument(metavar="APP", help="An app id, or the address of a web app.")],
     *,
     device: Annotated[bool, typer.Option("--device", help="Sign in on another device, with a short code.")] = False,
@@ -122,6 +134,7 @@ def auth_login(
     ] = True,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether this is the right site.")] = False,
     dev: Annotated[bool, typer.Option("--dev", help="As aai-gateway --dev.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Sign in to an app from a terminal, also where there is no browser.
 
@@ -132,30 +145,32 @@ def auth_login(
     from switchboard import desk  # noqa: PLC0415 - other commands need no keychain
 
     def confirmed(told: str) -> bool:
-        typer.echo(told)
-        return yes or typer.confirm("Is this the app you mean?")
+        typer.echo(told, err=json)
+        return yes or typer.confirm("Is this the app you mean?", err=json)
 
     with _explained():
-        found = local_apps.find(name, dev=dev)
+        found = _found(name, dev=dev)
         done = desk.login(
             found,
-            terminal.Person(),
+            terminal.Person(aside=json),
             confirm=confirmed,
             namesakes=partial(local_apps.namesakes, dev=dev),
             device=device,
             browser=browser,
             dev=dev,
         )
-    typer.echo("You are signed in." if done else "Nothing was changed.")
-    raise typer.Exit(0 if done else 1)
+    told = "You are signed in." if done else "Nothing was changed."
+    typer.echo(terminal.row_json({"app": found.id, "signed_in": done}) if json else told)
+    raise typer.Exit(OK if done else FAILED)
 
 
-@auth.command("logout", epilog="Examples:\n\n  switchboard auth logout com.example.shop")
+@auth.command("logout", epilog=examples("switchboard auth logout com.example.shop"))
 def auth_logout(
     name: Annotated[str, typer.Argument(metavar="APP", help="An app id, or where the app is from.")],
     *,
     origin: Annotated[str | None, typer.Option(help="Only the app from here, where several have this id.")] = None,
     dev: Annotated[bool, typer.Option("--dev", help="As aai-gateway --dev.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Forget what opens an app, and tell its server where that is offered.
 
@@ -163,10 +178,22 @@ def auth_logout(
     """
     from switchboard import desk  # noqa: PLC0415 - other commands need no keychain
 
-    with _explained():
+    with _explained(), waiting(f"Signing out of {terminal.one_line(name)}"):
         count = desk.logout(name, find=lambda text: local_apps.find(text, dev=dev), origin=origin, dev=dev)
-    typer.echo("You are signed out." if count else "You are not signed in to that.")
-    raise typer.Exit(0 if count else 1)
+    told = "You are signed out." if count else "You are not signed in to that."
+    typer.echo(terminal.row_json({"app": name, "accounts": count}) if json else told)
+    raise typer.Exit(OK if count else FAILED)
+
+
+def _found(name: str, *, dev: bool, control_planes: Sequence[str] = ()) -> "App":
+    if not name.strip():
+        misused("Name an app: its id, or the address of a web app.")
+    try:
+        planes = named_planes(control_planes)
+    except ValueError as error:
+        misused(f"{str(error)[:1].upper()}{str(error)[1:]}")
+    with waiting(f"Looking for {terminal.one_line(name)}"):
+        return local_apps.find(name, dev=dev, control_planes=planes)
 
 
 @contextmanager
@@ -177,5 +204,4 @@ def _explained() -> Generator[None]:
     try:
         yield
     except desk.Refusal as error:
-        typer.echo(f"switchboard: {error.message}", err=True)
-        raise typer.Exit(1) from None
+        failed(terminal.one_line(error.message))

@@ -1,18 +1,16 @@
-"""Wires and runs the control plane: `switchboard serve`, and the commands that ask one."""
+"""Wires and runs the control plane: `switchboard serve`."""
 
 import asyncio
 import gc
 import logging
 import os
-import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
+from errno import EADDRINUSE
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec.structs import replace
 
 from switchboard import __version__
@@ -39,6 +37,7 @@ from switchboard.descriptors import agent as agents
 from switchboard.descriptors import publishing
 from switchboard.executors.agent import AgentExecutor
 from switchboard.executors.webhooks import Webhooks
+from switchboard.progress import waiting
 from switchboard.rest.app import App
 from switchboard.rest.discovery import PATH, Discovery
 from switchboard.rest.events import Events
@@ -50,23 +49,25 @@ from switchboard.rest.server import Server, bind
 from switchboard.rest.watch import WatchRoute
 from switchboard.security.rules import AllowRules
 from switchboard.security.secrets import NoSecrets
-from switchboard.settings import AUDITED, ServeSettings, audit_file, database_path, is_loopback, is_postgres
+from switchboard.settings import ServeSettings, audit_file, database_path, is_loopback, is_postgres
 from switchboard.store.audit import AuditFile
-from switchboard.store.audit import read as read_audit
 from switchboard.store.postgres import PostgresStore
 from switchboard.store.sqlite import SqliteStore
 from switchboard.telemetry.clock import SharedClock, SystemClock
-from switchboard.telemetry.logs import Log, ToLog, fault, timestamp
+from switchboard.telemetry.logs import Log, ToLog, fault
 from switchboard.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from switchboard.net.fetch import Fetch
+    from switchboard.showcase import Showcase
 
 _LOG_FLUSH_S = 0.25
 _GIVE_BACK_S = 10.0
 _FORGET_S = 600.0
-_ASK_S = 10.0
-_EXECUTE_S = 610.0
+
+
+class NotServing(Exception):
+    """A control plane cannot begin; the message says why, and what to do."""
 
 
 class ControlPlane:
@@ -273,6 +274,10 @@ class ControlPlane:
     async def _tick(self) -> None:
         self.life.tick()
 
+    def knows(self, agent_id: str) -> bool:
+        """Tell whether an agent is registered."""
+        return agent_id in self.directory.current().agents
+
     def say_goodbye_for(self, agent_ids: Iterable[str]) -> None:
         """End agents that end with this server, and can no longer tell it."""
         for agent_id in agent_ids:
@@ -373,16 +378,17 @@ def contract(name: str) -> Path:
 
 
 def serve(settings: ServeSettings, clock: Clock | None = None) -> int:
-    """Run a control plane until it is told to stop; return the exit code."""
+    """Run a control plane until it is told to stop; return the exit code.
+
+    Raises:
+        NotServing: it cannot begin.
+    """
     try:
         listener = bind(settings.host, settings.port)
     except OSError as error:
-        print(
-            f"switchboard: cannot listen on {settings.host}:{settings.port}: {error.strerror or error}. "
-            "Choose another with --port.",
-            file=sys.stderr,
-        )
-        return 1
+        where = f"{settings.host}:{settings.port}"
+        other = "Choose another address with --host." if error.errno != EADDRINUSE else "Choose another with --port."
+        raise NotServing(f"Cannot listen on {where}: {error.strerror or error}. {other}") from error
     allow_connections()
     host, port = listener.getsockname()[:2]
     with listener:
@@ -392,19 +398,23 @@ def serve(settings: ServeSettings, clock: Clock | None = None) -> int:
 async def _serve(settings: ServeSettings, clock: Clock | None, listener: Any, url: str) -> int:
     plane = ControlPlane(settings, clock)
     try:
-        await plane.start()
+        with waiting("Opening the database, and taking in who is registered"):
+            await plane.start()
     except ServiceUnavailable as error:
-        print(f"switchboard: {error.message}", file=sys.stderr)
-        return 1
+        raise NotServing(error.message) from error
 
-    demo: asyncio.Task[asyncio.subprocess.Process] | None = None
+    showcase: Showcase | None = None
+    opening: asyncio.Task[None] | None = None
 
     def begun() -> None:
-        nonlocal demo
-        if settings.demo:
-            demo = asyncio.create_task(_start_demo(url, next(iter(settings.callers.values()), None)))
+        nonlocal showcase, opening
         print(f"Switchboard control plane on {url}", flush=True)
         print(f"  discover:  {url}{PATH}\n  docs:      {url}/docs", flush=True)
+        if settings.demo:
+            from switchboard.showcase import Showcase  # noqa: PLC0415 - only a demo needs a client
+
+            showcase = Showcase(url, next(iter(settings.callers.values()), None), plane.knows)
+            opening = asyncio.create_task(showcase.open())
 
     loop = asyncio.get_running_loop()
 
@@ -430,28 +440,17 @@ async def _serve(settings: ServeSettings, clock: Clock | None, listener: Any, ur
     try:
         await server.serve(sockets=[listener])
     finally:
-        if demo is not None:
-            from switchboard.demo import AGENTS  # noqa: PLC0415 - only a demo needs a client
+        if showcase is not None and opening is not None:
+            from switchboard.demo import AGENTS  # noqa: PLC0415 - as above
 
-            await _stop_demo(await demo)
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
+            await showcase.close()
             plane.say_goodbye_for(AGENTS)
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
         await plane.stop()
     return 0
-
-
-async def _stop_demo(demo: asyncio.subprocess.Process) -> None:
-    if demo.returncode is None:
-        demo.send_signal(signal.SIGTERM)
-        await demo.wait()
-
-
-async def _start_demo(url: str, api_key: str | None) -> asyncio.subprocess.Process:
-    environment = {**os.environ, "AGENTFIELD_SERVER": url}
-    if api_key:
-        environment["AGENTFIELD_API_KEY"] = api_key
-    return await asyncio.create_subprocess_exec(sys.executable, "-m", "switchboard.demo", env=environment)
 
 
 def _run(main: Any) -> int:
@@ -461,71 +460,3 @@ def _run(main: Any) -> int:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main)
-
-
-def ask(url: str, path: str, parameters: Sequence[tuple[str, str]], api_key: str | None) -> bytes:
-    """Ask a running control plane, for the commands.
-
-    Raises:
-        AskError: nobody answers there, or it refused; the message says which, and what to do.
-    """
-    return _answer(url, path, api_key, parameters=list(parameters))
-
-
-def execute(url: str, target: str, given: bytes, api_key: str | None) -> bytes:
-    """Have a running control plane execute something, and return its answer.
-
-    Raises:
-        AskError: nobody answers there, or it did not work; the message says which, and what to do.
-    """
-    body = b'{"input":%b}' % given
-    return _answer(url, f"/api/v1/execute/{quote(target, safe=':')}", api_key, body=body)
-
-
-def _answer(
-    url: str,
-    path: str,
-    api_key: str | None,
-    *,
-    parameters: list[tuple[str, str]] | None = None,
-    body: bytes | None = None,
-) -> bytes:
-    from switchboard.net.client import request  # noqa: PLC0415 - 120 ms that `serve` need not pay
-
-    method = "GET" if body is None else "POST"
-    timeout_s = _ASK_S if body is None else _EXECUTE_S
-    try:
-        status, answer = request(
-            method, url.rstrip("/") + path, api_key=api_key, parameters=parameters, body=body, timeout_s=timeout_s
-        )
-    except ServiceUnavailable as error:
-        hint = "Start one with `switchboard serve`, or name another with --server."
-        raise AskError(f"No control plane answers at {url}. {hint}") from error
-    if status == 200:  # noqa: PLR2004 - what the status means
-        return answer
-    raise AskError(_said(answer) or f"{url} answered {status}; is a control plane there?")
-
-
-def _said(answer: bytes) -> str:
-    """Return what an error says, whichever of its two forms it has."""
-    try:
-        document = msgspec.json.decode(answer, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ""
-    said = str(document.get("message") or document.get("error_message") or "")
-    details: Any = document.get("details")
-    schema: object = cast("dict[str, Any]", details).get("schema") if isinstance(details, dict) else None
-    return f"{said} The schema: {msgspec.json.encode(schema).decode()}" if schema else said
-
-
-def audit(most: int) -> bytes:
-    """Return the newest lines of both audit records of this machine, oldest first, a JSON object each."""
-    entries = [entry for half in AUDITED for entry in read_audit(audit_file(half))]
-    newest = sorted(entries, key=lambda entry: entry.at)[-most:]
-    return b"".join(
-        msgspec.json.encode({**msgspec.structs.asdict(entry), "at": timestamp(entry.at)}) + b"\n" for entry in newest
-    )
-
-
-class AskError(Exception):
-    """A control plane could not be asked, or refused; the message says why."""

@@ -13,6 +13,7 @@ from switchboard.mcp.greeting import Greeting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Callable, Sequence
     from typing import NoReturn
 
@@ -21,38 +22,6 @@ if TYPE_CHECKING:
     from switchboard.named import Named
     from switchboard.permissions import Way
     from switchboard.telemetry.logs import Log
-
-_EXAMPLES = """\
-examples:
-  aai-gateway                    serve MCP on standard input and output; an agent client starts it this way
-  aai-gateway --scan             show the apps on this machine, and what is wrong with broken descriptors
-  aai-gateway --scan --json      the same for scripts
-  aai-gateway --dev              also the descriptors of the build in this folder, and plain http to this machine
-  aai-gateway --registry URL     also the web apps of a registry
-  aai-gateway --control-plane http://localhost:8080
-                                 also the agents that registered there; name several, and one may go down
-  aai-gateway --consent browser  ask the user on a page in the browser, and never in a dialog
-
-in the configuration of an agent client:
-  {"mcpServers": {"aai-gateway": {"command": "COMMAND"}}}
-
-folders:
-  AAI_HOME (default ~/.aai)      <app id>/aai.json for your own apps, web/<app id>/aai.json for registry copies
-  XDG_CACHE_HOME/aai-gateway     what web sites publish about themselves, for a day
-
-environment:
-  AAI_REGISTRY_URL               registries, separated by spaces, where no --registry is given
-  AAI_REGISTRY_KEY               their key; or as many keys as registries, in the same order, - for none
-  AGENTFIELD_SERVER              control planes, separated by spaces, where no --control-plane is given
-  AGENTFIELD_API_KEY             their key; or as many keys as control planes, in the same order, - for none
-  SWITCHBOARD_LOG_LEVEL          debug, info (default), warning or error
-  SWITCHBOARD_VAULT              where secrets and decisions are kept: keychain or file; by default what is there
-  SWITCHBOARD_KEY_FILE           a file of 32 bytes or more, mode 0600: the key of the encrypted file
-  SWITCHBOARD_PASSPHRASE         what the key of the encrypted file is made of, where there is no such file
-  AAI_<APP>_CLIENT_ID, _SECRET   who we are at an OAuth server, where the app does not say
-
-logs go to standard error, and to gateway.log in the user's folder for logs, on Linux ~/.local/state/switchboard/log
-"""
 
 GREETING = Greeting(
     {"name": "aai-gateway", "title": "Switchboard gateway", "version": __version__},
@@ -88,77 +57,31 @@ class Options:
 
 
 def main(argv: "Sequence[str] | None" = None) -> int:
-    """Run the command and return its exit code."""
+    """Run the command and return its exit code.
+
+    Raises:
+        SystemExit: with that code, where there is something to print.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments == ["--version"]:
         print(f"aai-gateway {__version__}")
         return 0
     if not arguments and not any(name in os.environ for name in _NAMED_ELSEWHERE):
         return serve(Options())
-    import argparse
+    from switchboard.gateway_arguments import read
+    from switchboard.manners import finish
 
-    parser = argparse.ArgumentParser(
-        prog="aai-gateway",
-        description="Tells an AI agent which apps it can use on this machine: an MCP server on standard streams.",
-        epilog=_EXAMPLES.replace("COMMAND", os.path.abspath(sys.argv[0])),  # noqa: PTH100 - a path to paste
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--scan", action="store_true", help="print the discovered apps and exit")
-    parser.add_argument("--json", action="store_true", help="with --scan: print JSON, for scripts")
-    parser.add_argument(
-        "--dev", action="store_true", help="also scan development build folders, and allow plain http to this machine"
-    )
-    parser.add_argument(
-        "--registry",
-        action="append",
-        metavar="URL",
-        help="add the web apps of a registry (https, or http on this machine)",
-    )
-    parser.add_argument(
-        "--control-plane",
-        action="append",
-        metavar="URL",
-        help="add the agents of a control plane as apps (https, or http on this machine); its key is read from "
-        "AGENTFIELD_API_KEY",
-    )
-    parser.add_argument(
-        "--tool-names",
-        choices=("aai", "portable", "auto"),
-        default="auto",
-        help="how tools are called in lists: app:<id>, app_<id>, or what suits the client (default)",
-    )
-    parser.add_argument(
-        "--consent",
-        choices=("auto", "dialog", "browser", "elicit", "deny"),
-        default="auto",
-        help="how you are asked before anything runs: a dialog of the system, a page in the browser, by the client "
-        "(elicit: the client is whom you are asked about), or not at all (deny); by default a dialog, else a page",
-    )
-    parser.add_argument("--version", action="version", version=f"aai-gateway {__version__}")
-    options = parser.parse_args(arguments)
-    if options.json and not options.scan:
-        parser.error("--json goes with --scan.")
-    elsewhere = options.registry or options.control_plane
-    if options.scan and (elsewhere or options.tool_names != "auto" or options.consent != "auto"):
-        parser.error(
-            "--scan shows what is on this machine; --registry, --control-plane, --tool-names and --consent are for "
-            "serving."
-        )
+    return finish("aai-gateway", lambda: _do(read(arguments)))
+
+
+def _do(options: "Namespace") -> int:
     if options.scan:
         return _print_scan(dev=options.dev, as_json=options.json)
-    from switchboard.named import named_planes, named_registries
-
-    try:
-        registries = named_registries(options.registry or ())
-        planes = named_planes(options.control_plane or ())
-    except ValueError as error:
-        parser.error(str(error))
     return serve(
         Options(
             dev=options.dev,
-            registries=registries,
-            control_planes=planes,
+            registries=options.registry,
+            control_planes=options.control_plane,
             tool_names=options.tool_names,
             consent=options.consent,
         )
@@ -265,9 +188,11 @@ def _log() -> "Log":
 
 def _print_scan(*, dev: bool, as_json: bool) -> int:
     from switchboard.local_apps import scan
+    from switchboard.progress import waiting
     from switchboard.terminal import findings_json, findings_table
 
-    findings = scan(dev=dev)
+    with waiting("Looking for apps"):
+        findings = scan(dev=dev)
     _print(findings_json(findings) if as_json else findings_table(findings))
     return 0
 

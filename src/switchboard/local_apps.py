@@ -1,4 +1,4 @@
-"""What is on this machine, for the commands: its apps, the one that somebody means, and whether a descriptor is right.
+"""What is on this machine, for the commands: its apps, whether a descriptor is right, and what was executed.
 
 Imports only what each answer needs: the gateway starts with every chat.
 """
@@ -162,3 +162,22 @@ def publishable(path: "Path") -> "tuple[Finding, bytes]":
     raw, _ = read_regular(path, LARGEST)
     reading = publishing.read(raw, loopback=True)
     return Finding(source="file", location=shown(path), app=reading.app, problems=reading.problems), raw
+
+
+def audit(most: int) -> bytes:
+    """Return the newest lines of both audit records of this machine, oldest first, a JSON object each.
+
+    Raises:
+        OSError: one cannot be read.
+    """
+    import msgspec
+
+    from switchboard.settings import AUDITED, audit_file
+    from switchboard.store.audit import read
+    from switchboard.telemetry.logs import timestamp
+
+    entries = [entry for half in AUDITED for entry in read(audit_file(half))]
+    newest = sorted(entries, key=lambda entry: entry.at)[-most:]
+    return b"".join(
+        msgspec.json.encode({**msgspec.structs.asdict(entry), "at": timestamp(entry.at)}) + b"\n" for entry in newest
+    )

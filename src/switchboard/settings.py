@@ -43,6 +43,8 @@ _VARIABLES = {
 
 _ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 _PUBLIC_URL = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(/[A-Za-z0-9._~/-]*)?")
+_WANTED = {"log_level": "It can be debug, info, warning or error."}
+"""What to do about a setting, where the reason alone does not say it."""
 
 
 class SettingsError(Exception):
@@ -125,7 +127,10 @@ def serve_settings(flags: Mapping[str, Any], environment: Mapping[str, str] = os
     try:
         settings = convert(given, ServeSettings, strict=False)
     except ValidationError as error:
-        raise SettingsError(f"A setting cannot be used: {error}.") from error
+        what, _, where = str(error).partition(" - at `$")
+        named = where.strip("`.") or "of that name"
+        do = _WANTED.get(named, "Correct or remove it.")
+        raise SettingsError(f"The setting {named} cannot be used: {what}. {do}") from error
     _check_keys(settings)
     _check_rules(settings)
     _check_mcp(settings)
@@ -234,5 +239,7 @@ def _check_public_url(settings: ServeSettings) -> None:
 def _from_file(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"The settings file {path} cannot be read: {error}.") from error
+    except OSError as error:
+        raise SettingsError(f"The settings file {path} cannot be read: {error.strerror}. Name another one.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"The settings file {path} is not TOML: {error}. Correct it.") from error

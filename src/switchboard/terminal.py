@@ -134,6 +134,26 @@ def refusal_lines(answer: bytes) -> list[str]:
     return [clean(line, 1000) for line in (message, *(item for item in named if item not in message)) if line]
 
 
+def as_text(answer: bytes) -> str:
+    """Return an answer as it is.
+
+    Raises:
+        ValueError: it is no text.
+    """
+    return answer.decode()
+
+
+def as_json(answer: bytes) -> str:
+    """Return an answer as it is, if it is a JSON object.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if not is_json_object(answer):
+        raise ValueError
+    return answer.decode()
+
+
 def is_json_object(text: bytes) -> bool:
     """Tell whether a text is a JSON object."""
     try:
@@ -264,7 +284,12 @@ def examination_json(findings: Sequence[dict[str, Any]]) -> str:
 def _coloured(state: str) -> str:
     colour = {"ok": 32, "warning": 33, "problem": 31}[state]
     shown = f"{state:{_STATE}}"
-    return f"\x1b[{colour}m{shown}\x1b[0m" if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else shown
+    return f"\x1b[{colour}m{shown}\x1b[0m" if is_colourful() else shown
+
+
+def is_colourful() -> bool:
+    """Tell whether standard output is a terminal whose user wants colours: https://no-color.org, and TERM=dumb."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def one_line(text: str) -> str:
@@ -272,12 +297,40 @@ def one_line(text: str) -> str:
     return clean(text, 2000)
 
 
+class Steps:
+    """Tells a demonstration: numbered steps, what is sent, what comes back."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def step(self, title: str) -> None:
+        """Begin a step."""
+        self._count += 1
+        self._print("1", f"\n{self._count}. {title}")
+
+    def typed(self, text: str) -> None:
+        """Show what is sent or typed."""
+        self._print("36", f"   → {clean(text, 1000)}")
+
+    def said(self, text: str) -> None:
+        """Show what comes back, line by line."""
+        for line in text.splitlines():
+            self._print("", f"     {clean(line, 400)}" if line.strip() else "")
+
+    def _print(self, style: str, text: str) -> None:
+        coloured = style and is_colourful()
+        print(f"\x1b[{style}m{text}\x1b[0m" if coloured else text, flush=True)  # noqa: T201 - what it is for
+
+
 class Person:
-    """The person at this terminal."""
+    """The person at this terminal; with `aside`, standard output is for a program, and they read standard error."""
+
+    def __init__(self, *, aside: bool = False) -> None:
+        self._aside = aside
 
     def tell(self, message: str) -> None:
         """Print a line, at once: they may wait for it."""
-        print(message, flush=True)  # noqa: T201 - that is what it is for
+        print(message, flush=True, file=sys.stderr if self._aside else sys.stdout)
 
     async def ask(self, label: str, *, secret: bool) -> str:
         """Let them type something; a secret is not shown.
@@ -357,14 +410,14 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]], right: str = 
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    on_terminal = sys.stdout.isatty()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in head:
         table.add_column(title, justify="right" if title == right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     target = io.StringIO()
-    console = Console(file=target, force_terminal=on_terminal, width=None if on_terminal else _WIDE)
+    width = None if sys.stdout.isatty() else _WIDE
+    console = Console(file=target, force_terminal=is_colourful(), width=width)
     console.print(table)
     return "\n".join(line.rstrip() for line in target.getvalue().splitlines()) + "\n"
 

@@ -162,7 +162,7 @@ def test_an_app_that_goes_away_in_the_middle_is_told(tmp_path: Path) -> None:
                 with on_the_bus(tmp_path, environment):
                     running = asyncio.ensure_future(executor.run(tool_call(HABITS, "hang"), None))
                     await until(lambda: len(lines(tmp_path / "taken")) == 1)
-                with pytest.raises(ServiceUnavailable, match="whether the call had an effect is not known"):
+                with pytest.raises(ServiceUnavailable, match="Whether the call had an effect is not known"):
                     await running
                 with on_the_bus(tmp_path, environment):
                     await executor.run(tool_call(HABITS, "echo"), None)

@@ -169,10 +169,12 @@ def test_check_without_a_file_says_so(run: Run, tmp_path: Path) -> None:
     missing = run("switchboard", "check", str(tmp_path / "nowhere.json"))
 
     assert missing.returncode == 2
-    assert missing.stderr == f"switchboard: {tmp_path}/nowhere.json cannot be read: No such file or directory\n"
+    assert missing.stderr.startswith(
+        f"switchboard: {tmp_path}/nowhere.json cannot be read: No such file or directory. "
+    )
     assert run("switchboard", "check").returncode == 2
     assert "checks files only" in run("switchboard", "check", "https://example.com/aai.json").stderr
-    assert "choose one" in run("switchboard", "check", "--json", "--canonical", str(EXAMPLE)).stderr
+    assert "Choose one" in run("switchboard", "check", "--json", "--canonical", str(EXAMPLE)).stderr
     assert run("aai-gateway", "--sc").returncode == 2
 
 
@@ -237,7 +239,7 @@ def test_execute_with_an_input_that_does_not_fit_shows_the_schema(run: Run, demo
 
     said, _, schema = result.stderr.partition(" The schema: ")
     assert result.returncode == 1
-    assert said == 'switchboard: The arguments do not fit: $: "text" is a required property.'
+    assert said.startswith('switchboard: The arguments do not fit: $: "text" is a required property. ')
     assert json.loads(schema)["required"] == ["text"]
 
 

@@ -322,7 +322,7 @@ def test_nobody_answers(here: Machine) -> None:
 
 
 def test_a_server_that_never_answers_holds_nobody(here: Machine) -> None:
-    """What takes longer than a second is said, and after five the command ends."""
+    """After five seconds the command ends; what it waits for is said on a terminal only, and here is none."""
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         done = here.run("--json", AGENTFIELD_SERVER=url, AAI_REGISTRY_URL=url)
@@ -331,8 +331,7 @@ def test_a_server_that_never_answers_holds_nobody(here: Machine) -> None:
     states = {one["check"]: one["state"] for one in findings}
     assert done.returncode == 1
     assert (states["control-plane"], states["registries"]) == ("problem", "problem")
-    assert done.stderr.startswith("Still looking: ")
-    assert "control-plane" in done.stderr
+    assert done.stderr == ""
 
 
 def test_a_client_that_starts_what_is_gone_is_a_problem(here: Machine) -> None:

@@ -185,7 +185,7 @@ def test_a_client_that_is_not_here_is_not_written_for(run: Run, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "name a client"),
+        ((), "Name a client"),
         (("curser",), "'curser' is no client that is known. Did you mean cursor?"),
         (("cursor", "--config", "x", "--project"), "choose one"),
         (("cursor", "--uninstall", "--arg=--dev"), "leave out --arg and --env"),

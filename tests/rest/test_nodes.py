@@ -85,7 +85,10 @@ def test_leases_are_granted_and_refused_by_phase(plane: ControlPlane) -> None:
     assert (status["lease_s"], status["expected_every_s"]) == (300, 120)
     assert plane.client.patch("/api/v1/nodes/a/status", json={"phase": None, "status": "ready"}).status_code == 200
     wrong = plane.client.patch("/api/v1/nodes/a/status", json={"phase": "dancing"})
-    assert (wrong.status_code, wrong.json()["message"]) == (400, "unsupported phase: dancing")
+    assert (wrong.status_code, wrong.json()["message"]) == (
+        400,
+        "unsupported phase: dancing. Must be one of: starting, ready, degraded, offline",
+    )
     plane.client.patch("/api/v1/nodes/a/status", json={"phase": "degraded"})
     assert health(plane, "a") == ("degraded", "says it is degraded")
 

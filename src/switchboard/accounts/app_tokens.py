@@ -38,5 +38,7 @@ async def exchange(fetch: "Fetch", auth: AppCredential, app_id: str, app_secret:
         tokens = read_app_token(Said(status=answer.status, body=answer.body), auth.token_type, (app_secret, app_id))
     except Unusable as error:
         host = clean(urlsplit(auth.token_endpoint).netloc)
-        raise ServiceUnavailable(f"{host} cannot be used for signing in: {error.why}.") from None
+        raise ServiceUnavailable(
+            f"{host} cannot be used for signing in: {error.why}. Tell the developer of the app."
+        ) from None
     return Tokens(access_token=tokens.access_token, expires_in=tokens.expires_in or float(auth.expires_in))

@@ -86,12 +86,15 @@ class Authorities:
             metadata = await self.metadata(auth)
         if not oauth.is_from(callback, auth, metadata):
             raise AuthDenied(
-                "The sign-in was answered by another server than the one that was asked. Nothing was sent."
+                "The sign-in was answered by another server than the one that was asked. Nothing was sent. Sign in "
+                "again; if it happens again, tell the developer of the app."
             )
         if callback.error:
             said = said_safely(callback.description, (begun.state, begun.verifier)) or "it gives no reason"
             error = said_safely(callback.error, (begun.state, begun.verifier))
-            raise AuthDenied(f"The sign-in was refused ({error}): {said}.", error=error, said=said)
+            raise AuthDenied(
+                f"The sign-in was refused ({error}): {said}. Sign in again to change that.", error=error, said=said
+            )
         return await self._talk(oauth.token_talk(auth, begun, callback.code))
 
     async def refresh(self, app: App, auth: OAuth2, account: Account) -> Tokens:
@@ -215,7 +218,9 @@ class Authorities:
             return cast("T", end.value)
         except Unusable as error:
             host = urlsplit(step.url).netloc if isinstance(step, Ask) else "The server"
-            raise ServiceUnavailable(f"{clean(host)} cannot be used for signing in: {error.why}.") from None
+            raise ServiceUnavailable(
+                f"{clean(host)} cannot be used for signing in: {error.why}. Tell the developer of the app."
+            ) from None
 
     async def _send(self, step: Ask | Pause) -> Said | None:
         from switchboard.net.fetch import Limits  # noqa: PLC0415 - with the first sign-in

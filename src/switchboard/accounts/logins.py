@@ -102,7 +102,7 @@ class Logins:
         """
         need = self._need(app)
         if not isinstance(need.auth, OAuth2):
-            raise NotSupported(f"{app.id} has no sign-in in the browser.")
+            raise NotSupported(f"{app.id} has no sign-in in the browser. Use switchboard auth login.")
         await self._accounts.require_vault(need.key)
         flow = self._flows.new(Wanted(app, need.auth, need.goes_to), forms.language_of(self._locale))
         return await flow.begin(), flow
@@ -138,7 +138,7 @@ class Logins:
     def _need(self, app: App) -> Need:
         need = need_of(app, app.execution)
         if need is None:
-            raise NotSupported(f"{app.id} needs no sign-in.", app_id=app.id)
+            raise NotSupported(f"{app.id} needs no sign-in. It can be called as it is.", app_id=app.id)
         self._trusted(app)
         return need
 
@@ -152,7 +152,9 @@ class Logins:
         try:
             given = {field.name: await terminal.ask(field.label, secret=field.secret) for field in form.fields}
         except EOFError:
-            raise AuthDenied("Nothing was entered.", app_id=need.app.id) from None
+            raise AuthDenied(
+                "Nothing was entered, so nothing is kept. Sign in again to enter it.", app_id=need.app.id
+            ) from None
         await keep_values(self._accounts, need, auth, given, self._clock)
 
     async def _in_browser(self, wanted: Wanted, terminal: Terminal, *, browser: bool) -> None:
@@ -160,7 +162,9 @@ class Logins:
         try:
             address = await flow.begin()
         except OSError as error:
-            raise NotSupported("Nothing can listen on 127.0.0.1 here. Sign in on another device.") from error
+            raise NotSupported(
+                "Nothing can listen on 127.0.0.1 here. Sign in on another device, with --device."
+            ) from error
         try:
             terminal.tell(forms.text("visit", wanted.app, self._locale))
             terminal.tell(address)
@@ -197,7 +201,9 @@ class Logins:
     async def _on_device(self, wanted: Wanted, terminal: Terminal) -> None:
         begun = await self._flows.device(wanted)
         if begun is None:
-            raise NotSupported(f"{wanted.app.id} has no sign-in on another device.", app_id=wanted.app.id)
+            raise NotSupported(
+                f"{wanted.app.id} has no sign-in on another device. Leave out --device.", app_id=wanted.app.id
+            )
         client, device = begun
         terminal.tell(forms.text("device", wanted.app, self._locale))
         terminal.tell(clean(device.complete_address or device.address, _LONGEST))

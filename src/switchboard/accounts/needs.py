@@ -53,13 +53,21 @@ def need_of(app: App, execution: Execution) -> Need | None:
         return None
     name = clean(app.names.primary, _LONGEST_NAME)
     if not app.origin:
-        raise AuthDenied(f"It is not known where {name} comes from, so that nothing opens it.", app_id=app.id)
+        raise AuthDenied(
+            f"It is not known where {name} comes from, so that nothing opens it. Install it again.", app_id=app.id
+        )
     if not isinstance(execution, Http):
-        message = f"{name} wants a sign-in, and is not called over the web: what opens it would go to a program."
+        message = (
+            f"{name} wants a sign-in, and is not called over the web: what opens it would go to a program. "
+            "Tell its developer."
+        )
         raise AuthDenied(message, app_id=app.id, execution=execution.kind)
     goes_to = destinations(app.auth, execution)
     if isinstance(app.auth, Cookie) and not _is_within(execution.base_url, app.auth.domain):
-        message = f"{name} wants cookies of {clean(app.auth.domain, _LONGEST_NAME)}, and would send them elsewhere."
+        message = (
+            f"{name} wants cookies of {clean(app.auth.domain, _LONGEST_NAME)}, and would send them elsewhere. "
+            "Tell its developer."
+        )
         raise AuthDenied(message, app_id=app.id)
     return Need(app, app.auth, goes_to)
 

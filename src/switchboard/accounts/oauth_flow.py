@@ -101,7 +101,9 @@ class Flows:
         try:
             return await self.authorities.device(wanted.app, wanted.auth, await self.client(wanted))
         except Refused as refusal:
-            raise AuthDenied(f"The sign-in was refused: {refusal.said}.", error=refusal.error) from None
+            raise AuthDenied(
+                f"The sign-in was refused: {refusal.said}. Sign in again to change that.", error=refusal.error
+            ) from None
 
     async def device_account(self, wanted: Wanted, client: Client, device: Device) -> Account:
         """Wait until the person is done on the other device, and keep what it brought.
@@ -112,7 +114,9 @@ class Flows:
         try:
             tokens = await self.authorities.device_tokens(wanted.auth, client, device)
         except Refused as refusal:
-            raise AuthDenied(f"The sign-in was refused: {refusal.said}.", error=refusal.error) from None
+            raise AuthDenied(
+                f"The sign-in was refused: {refusal.said}. Sign in again to change that.", error=refusal.error
+            ) from None
         return await self.keep(wanted, client, tokens)
 
 

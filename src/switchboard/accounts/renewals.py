@@ -141,7 +141,7 @@ class Renewals:
 
         after = await self._accounts.change(used.key, changed)
         if passing:
-            raise ServiceUnavailable(f"The sign-in could not be renewed now: {refusal.said}.")
+            raise ServiceUnavailable(f"The sign-in could not be renewed now: {refusal.said}. Call again later.")
         if after is not None and after.opens and after.access_token not in ("", used.access_token):
             return after
         raise Over(refusal.said)

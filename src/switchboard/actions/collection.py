@@ -108,7 +108,7 @@ class Collection(Catalogue):
             text = await source.published(app)
             if text is not None:
                 return text
-        raise NotFound(f"The descriptor of {app.id} is no longer there.", app=app.id)
+        raise NotFound(f"The descriptor of {app.id} is no longer there. Ask for the list of apps again.", app=app.id)
 
     async def _load(self, number: int) -> None:
         source = self._sources[number]

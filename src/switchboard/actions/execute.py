@@ -159,7 +159,7 @@ class Execute:
         kind = call.capability.binding.kind
         executor = self._executors.get(kind)
         if executor is None:
-            message = f"{call.owner.id} is called by {kind}, which cannot be done here."
+            message = f"{call.owner.id} is called by {kind}, which cannot be done here. Use another app for this."
             raise NotSupported(message, app=call.owner.id, tool=call.capability.id, execution=kind)
         secret = await self._secrets.secret_for(call, client)
         self._consent.used(call)

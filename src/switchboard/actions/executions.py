@@ -184,7 +184,7 @@ class Executions(Followers):
         if found is not None and found.ended is None and left_s > 0 and self._ledger.is_shared:
             found = await self._elsewhere.end_of(execution_id, left_s, self._ledger.stopped)
         if found is None:
-            raise NotFound("execution not found", execution_id=execution_id)
+            raise _unknown(execution_id)
         return found
 
     async def executions(self, ids: Sequence[str]) -> Mapping[str, Execution]:
@@ -204,7 +204,7 @@ class Executions(Followers):
         ended = self._ledger.ended("cancelled", error="cancelled", reason=reason or "cancelled")
         execution, is_first = await self._ledger.settle(execution_id, ended, stop=True)
         if execution is None or not is_first:
-            message = f"{execution_id} has ended already: {(execution or before).status}."
+            message = f"{execution_id} has ended already: {(execution or before).status}. Nothing is left to cancel."
             raise InvalidRequest(message, execution_id=execution_id, current=(execution or before).status)
         agent = self._directory.current().agents.get(execution.agent_id)
         # Not as it was before: it may have been handed over in the meantime.
@@ -233,7 +233,7 @@ class Executions(Followers):
                 self._ledger.spawn(self._ledger.settle_surely(execution_id, ended))
             raise
         if execution is None:
-            raise NotFound("execution not found", execution_id=execution_id)
+            raise _unknown(execution_id)
         return execution
 
     async def hint(self, execution_id: str, ended: Ended) -> bool:
@@ -452,6 +452,12 @@ def _require_same(accepted: Execution, wanted: Execution) -> None:
 def _used_before(accepted: Execution) -> InvalidRequest:
     message = "This Idempotency-Key was used for another execution. Use a new one."
     return InvalidRequest(message, execution_id=accepted.id)
+
+
+def _unknown(execution_id: str) -> NotFound:
+    # The first words are those of the wire; what is known of an execution is forgotten some time after its end.
+    message = f"execution not found: {execution_id[:100]!r}. Check the id; what ended long ago is forgotten."
+    return NotFound(message, execution_id=execution_id)
 
 
 def _bounded(ended: Ended) -> Ended:

@@ -142,7 +142,10 @@ class Lookup:
         for finding in self._catalogue.findings:
             if not finding.usable and folded(finding.stands_for) == wanted:
                 problems = [str(problem) for problem in finding.problems if problem.severity == "error"]
-                message = f"The description of {name!r} cannot be used: {problems[0]}."
+                message = (
+                    f"The description of {name!r} cannot be used: {problems[0]}. "
+                    "`switchboard check` says what to correct."
+                )
                 raise InvalidDescriptor(message, problems=problems)
 
     def _refuse_while_unsure(self, name: str) -> None:

@@ -63,7 +63,10 @@ class Register:
         """
         reason = addresses.refusal(newcomer.agent.base_url)
         if reason is not None:
-            raise InvalidDescriptor(f"The registration's base_url {reason}.", problems=[f"$.base_url: {reason}"])
+            raise InvalidDescriptor(
+                f"The registration's base_url {reason}. Give an address at which the agent can be reached.",
+                problems=[f"$.base_url: {reason}"],
+            )
         self._require_open(caller, newcomer.agent)
         now = self._clock.now()
         state = health.registered(newcomer.said, health.beating(newcomer.heartbeat_s), now)
@@ -150,7 +153,10 @@ class Register:
 
 
 def _closed(caller: Caller, agent_id: str) -> ConsentRequired:
-    message = f"{caller.name} may not register or remove {agent_id} here. The operator's rules decide that."
+    message = (
+        f"{caller.name} may not register or remove {agent_id} here. "
+        "The operator's rules decide that: ask whoever runs this control plane."
+    )
     return ConsentRequired(message, agent=agent_id, caller=caller.name)
 
 

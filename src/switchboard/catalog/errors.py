@@ -55,6 +55,8 @@ Code = Literal[
     "NOT_IMPLEMENTED",
 ]
 CODES: tuple[Code, ...] = get_args(Code)
+EFFECT_UNKNOWN = "Whether the call had an effect is not known: look before you call again."
+"""What to do after a call that was sent and not answered."""
 
 
 class SwitchboardError(Exception):
@@ -116,7 +118,7 @@ class RefusedAddress(InvalidRequest):
     """An address must not be called: not https, not public, or in no form we know; `url` is what was asked for."""
 
     def __init__(self, url: str, why: str) -> None:
-        super().__init__(f"{url} is not called: {why}.", url=url, why=why)
+        super().__init__(f"{url} is not called: {why}. Correct the address.", url=url, why=why)
 
 
 class Conflict(InvalidRequest):
@@ -127,14 +129,18 @@ class RequestTooLarge(InvalidRequest):
     """A request is longer than anything sensible."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"The body is larger than {limit} bytes.", limit_bytes=limit)
+        super().__init__(
+            f"The body is larger than {limit} bytes. Send less, or in several requests.", limit_bytes=limit
+        )
 
 
 class TooManyValues(RequestTooLarge):
     """A request has so many parts that reading it would hold everybody up."""
 
     def __init__(self, limit: int) -> None:
-        InvalidRequest.__init__(self, f"The body has more than {limit} values.", limit_values=limit)
+        InvalidRequest.__init__(
+            self, f"The body has more than {limit} values. Send less, or in several requests.", limit_values=limit
+        )
 
 
 class UnknownApp(SwitchboardError):
@@ -146,7 +152,8 @@ class UnknownApp(SwitchboardError):
         self, app: str, nearest: Sequence[str] = (), *, because: str = "", sources: Sequence[object] = ()
     ) -> None:
         why = f": {because}" if because else ""
-        message = f"There is no app {app!r}{why}.{_did_you_mean(nearest)}"
+        hint = _did_you_mean(nearest, "Ask for the list of those that there are.")
+        message = f"There is no app {app!r}{why}.{hint}"
         super().__init__(message, app=app, nearest=list(nearest), **_unless_empty(sources))
 
 
@@ -156,9 +163,8 @@ class UnknownTool(SwitchboardError):
     code = "UNKNOWN_TOOL"
 
     def __init__(self, app: str, tool: str, nearest: Sequence[str] = ()) -> None:
-        super().__init__(
-            f"{app!r} has no tool {tool!r}.{_did_you_mean(nearest)}", app=app, tool=tool, nearest=list(nearest)
-        )
+        hint = _did_you_mean(nearest, "Ask what it has: its guide and discovery list it.")
+        super().__init__(f"{app!r} has no tool {tool!r}.{hint}", app=app, tool=tool, nearest=list(nearest))
 
 
 class InvalidParams(SwitchboardError):
@@ -263,5 +269,5 @@ def _unless_empty(sources: Sequence[object]) -> dict[str, object]:
     return {"sources": list(sources)} if sources else {}
 
 
-def _did_you_mean(nearest: Sequence[str]) -> str:
-    return f" Did you mean {' or '.join(nearest)}?" if nearest else ""
+def _did_you_mean(nearest: Sequence[str], otherwise: str) -> str:
+    return f" Did you mean {' or '.join(nearest)}?" if nearest else f" {otherwise}"

@@ -43,7 +43,8 @@ class ArgumentCheck:
         violations = _violations(validator, arguments)
         if violations:
             raise InvalidParams(
-                f"The arguments do not fit: {'; '.join(violations[:3])}.",
+                f"The arguments do not fit: {'; '.join(violations[:3])}. "
+                "Correct them to fit the schema, and call again.",
                 violations=violations,
                 schema=msgspec.json.decode(schema or b"{}"),
             )

@@ -58,7 +58,9 @@ def read(raw: bytes) -> Registration:
     """
     document = decode(raw)
     if isinstance(document, Problem):
-        raise InvalidDescriptor(f"The registration cannot be read: {document.message}.", problems=[str(document)])
+        raise InvalidDescriptor(
+            f"The registration cannot be read: {document.message}. Send an object.", problems=[str(document)]
+        )
     return read_document(document)
 
 
@@ -126,7 +128,9 @@ class _Reader:
         value: object = self._document.get("id") or self._document.get("node_id")
         if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST_ID or _CONTROL.search(value):
             message = f"must be a text of 1 to {_LONGEST_ID} characters, without control characters"
-            raise InvalidDescriptor(f"The registration's id {message}.", problems=[f"$.id: {message}"])
+            raise InvalidDescriptor(
+                f"The registration's id {message}. Correct it, and register again.", problems=[f"$.id: {message}"]
+            )
         return value.strip()
 
     def _said(self) -> Said:
@@ -140,7 +144,10 @@ class _Reader:
         value: object = self._document.get("base_url")
         if not isinstance(value, str) or not _ADDRESS.fullmatch(value.strip()):
             message = "must be an http or https address, without user name, query or fragment"
-            raise InvalidDescriptor(f"The registration's base_url {message}.", problems=[f"$.base_url: {message}"])
+            raise InvalidDescriptor(
+                f"The registration's base_url {message}. Correct it, and register again.",
+                problems=[f"$.base_url: {message}"],
+            )
         return value.strip().rstrip("/")
 
     def _capabilities(self, kind: Kind, key: str, binding: Binding, custom: Document) -> list[Capability]:

@@ -81,11 +81,14 @@ class AppleEventsExecutor(Closing):
         del secret  # made of headers and queries, which an event has not
         execution = call.capability.binding.execution
         if not isinstance(execution, AppleEvents):
-            raise NotSupported(f"{call.owner.id} is no macOS application.")
+            raise NotSupported(f"{call.owner.id} is no macOS application. Its descriptor is wrong: tell its developer.")
         codes = (execution.event_class, execution.event_id)
         if not _BUNDLE_ID.fullmatch(execution.bundle_id) or not all(map(_EVENT_CODE.fullmatch, codes)):
             shown = clean(" ".join((execution.bundle_id, *codes)), 200)
-            message = f"The descriptor of {call.owner.id} has an address that no Apple Event can be sent to: {shown!r}."
+            message = (
+                f"The descriptor of {call.owner.id} has an address that no Apple Event can be sent to: {shown!r}. "
+                "Tell its developer."
+            )
             raise NotSupported(message, app=call.owner.id)
         limit = f"{seconds(call.capability.binding):g}"
         return await self._script.ask(call, (execution.bundle_id, *codes, limit), envelope.request(call))

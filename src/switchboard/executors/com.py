@@ -83,10 +83,15 @@ class ComExecutor(Closing):
         del secret  # made of headers and queries, which a class has not
         execution = call.capability.binding.execution
         if not isinstance(execution, Com):
-            raise NotSupported(f"{call.owner.id} is no Windows application.")
+            raise NotSupported(
+                f"{call.owner.id} is no Windows application. Its descriptor is wrong: tell its developer."
+            )
         if not _PROG_ID.fullmatch(execution.prog_id):
             shown = clean(execution.prog_id, 200)
-            message = f"The descriptor of {call.owner.id} names a COM class that cannot be one: {shown!r}."
+            message = (
+                f"The descriptor of {call.owner.id} names a COM class that cannot be one: {shown!r}. "
+                "Tell its developer."
+            )
             raise NotSupported(message, app=call.owner.id)
         given = execution.prog_id.encode() + b"\n" + envelope.request(call)
         return await self._script.ask(call, (), given)

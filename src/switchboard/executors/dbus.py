@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, final
 
 from switchboard.actions.ports import Call, Outcome, Secret
 from switchboard.catalog.bindings import Bus, Dbus
-from switchboard.catalog.errors import CallTimeout, NotSupported, ServiceUnavailable
+from switchboard.catalog.errors import EFFECT_UNKNOWN, CallTimeout, NotSupported, ServiceUnavailable
 from switchboard.catalog.text import clean
 from switchboard.executors import envelope
 from switchboard.executors.closing import Closing
@@ -39,7 +39,7 @@ class DbusExecutor(Closing):
         del secret  # made of headers and queries, which a bus has not
         execution, member = call.capability.binding.execution, call.capability.binding.route.method
         if not isinstance(execution, Dbus):
-            raise NotSupported(f"{call.owner.id} is not on a bus.")
+            raise NotSupported(f"{call.owner.id} is not on a bus. Its descriptor is wrong: tell its developer.")
         envelope.require_local(call)
         limit = seconds(call.capability.binding)
         try:
@@ -50,7 +50,7 @@ class DbusExecutor(Closing):
                 return await _own_method(bus, execution, call, member)
         except TimeoutError as error:
             message = f"{call.owner.id} gave no answer within {limit:g} seconds."
-            raise CallTimeout(f"{message} Whether the call had an effect is not known.", app=call.owner.id) from error
+            raise CallTimeout(f"{message} {EFFECT_UNKNOWN}", app=call.owner.id) from error
 
     async def close(self) -> None:
         """Leave every bus."""
@@ -79,13 +79,16 @@ async def _connect(which: Bus, environment: Mapping[str, str]) -> "MessageBus":
         from dbus_fast import DBusFastError  # noqa: PLC0415 - a twentieth of a second, with the first call
         from dbus_fast.aio import MessageBus  # noqa: PLC0415
     except ImportError as error:
-        raise NotSupported("Apps on D-Bus cannot be called on this system.") from error
+        raise NotSupported("Apps on D-Bus cannot be called on this system. Use another app for this.") from error
     address = _address(which, environment)
     try:
         bus = await MessageBus(bus_address=address).connect()
     except (OSError, EOFError, DBusFastError) as error:
         why = clean((error.strerror if isinstance(error, OSError) else None) or str(error) or "it hangs up", 200)
-        message = f"The {which} bus at {clean(address, 200)} cannot be reached: {why}."
+        message = (
+            f"The {which} bus at {clean(address, 200)} cannot be reached: {why}. "
+            "Start the agent client from a desktop session."
+        )
         raise ServiceUnavailable(message, bus=which) from error
     # That a connection was lost is noticed by the calls on it; without this, asyncio would complain that nobody asked.
     ensure_future(bus.wait_for_disconnect()).add_done_callback(_notice)
@@ -120,7 +123,10 @@ async def _execute(bus: "MessageBus", execution: Dbus, call: Call) -> Outcome:
     if isinstance(reply, Outcome):
         return reply
     if reply.signature != "s":
-        message = f"{call.owner.id} gave an answer that is not a text; its method {_EXECUTE} has to return one."
+        message = (
+            f"{call.owner.id} gave an answer that is not a text; its method {_EXECUTE} has to return one. "
+            "Tell its developer."
+        )
         raise ServiceUnavailable(message, app=call.owner.id)
     return envelope.answer(call, reply.body[0])
 

@@ -14,6 +14,7 @@ from dbus_fast.introspection import Node
 from switchboard.actions.ports import Call, Outcome, Text
 from switchboard.catalog.bindings import Dbus
 from switchboard.catalog.errors import (
+    EFFECT_UNKNOWN,
     AuthDenied,
     CallTimeout,
     InvalidParams,
@@ -71,7 +72,10 @@ class Line:
                 body=body,
             )
         except (DBusFastError, ValueError, TypeError) as error:
-            why = f"The descriptor of {app} has an address that no bus takes: {clean(str(error), 200)}."
+            why = (
+                f"The descriptor of {app} has an address that no bus takes: {clean(str(error), 200)}. "
+                "Tell its developer."
+            )
             raise NotSupported(why, app=app) from error
         try:
             # Typed as if there always were one; a connection that is closed meanwhile brings nothing.
@@ -92,21 +96,29 @@ def _from_error(call: Call, execution: Dbus, name: str, said: str) -> Outcome:
     text = f": {clean(said, 300)}" if said else ""
     error: SwitchboardError
     if name == _REFUSED_BY_POLICY or (name.startswith(_STANDARD) and short in _REFUSED):
-        error = AuthDenied(f"The {execution.bus} bus or {app} refuses the call{text}", app=app, error=name)
+        error = AuthDenied(
+            f"The {execution.bus} bus or {app} refuses the call{text}. Ask the user to allow it there.",
+            app=app,
+            error=name,
+        )
     elif not name.startswith(_STANDARD):
         return envelope.failure(name, said)
     elif short in _NOT_RUNNING or short.startswith("Spawn."):
         what = f"{app} is not running and could not be started ({clean(execution.service, 200)})"
-        error = ServiceUnavailable(f"{what}{text}", app=app, error=name)
+        error = ServiceUnavailable(f"{what}{text}. Ask the user to start it.", app=app, error=name)
     elif short in _WENT_AWAY:
-        what = f"{app} went away before it answered; whether the call had an effect is not known"
-        error = ServiceUnavailable(f"{what}{text}", app=app, error=name)
+        what = f"{app} went away before it answered"
+        error = ServiceUnavailable(f"{what}{text}. {EFFECT_UNKNOWN}", app=app, error=name)
     elif short in _TOO_LATE:
-        error = CallTimeout(f"{app} gave no answer in time{text}", app=app, error=name)
+        error = CallTimeout(f"{app} gave no answer in time{text}. {EFFECT_UNKNOWN}", app=app, error=name)
     elif short in _NOT_THERE:
-        error = NotSupported(f"{app} is running and does not offer what its descriptor says{text}", app=app, error=name)
+        error = NotSupported(
+            f"{app} is running and does not offer what its descriptor says{text}. Tell its developer.",
+            app=app,
+            error=name,
+        )
     elif short == "InvalidArgs":
-        message = f"{app} does not take these arguments{text}"
+        message = f"{app} does not take these arguments{text}. Correct them, and call again."
         error = InvalidParams(message, violations=[clean(said, 300)], schema=_schema(call))
     else:
         return envelope.failure(name, said)
@@ -114,7 +126,7 @@ def _from_error(call: Call, execution: Dbus, name: str, said: str) -> Outcome:
 
 
 def _lost(app: str) -> ServiceUnavailable:
-    message = "The connection to the bus was lost before an answer came; whether the call had an effect is not known."
+    message = f"The connection to the bus was lost before an answer came. {EFFECT_UNKNOWN}"
     return ServiceUnavailable(message, app=app)
 
 
@@ -130,7 +142,9 @@ async def parameters(line: Line, member: str) -> list[str]:
     try:
         node = Node.parse(text if len(text) <= LARGEST else "")
     except (DBusFastError, SyntaxError, ValueError) as error:  # errors of XML are syntax errors
-        message = f"{call.owner.id} does not say what its method {member} takes, so it cannot be called."
+        message = (
+            f"{call.owner.id} does not say what its method {member} takes, so it cannot be called. Tell its developer."
+        )
         raise NotSupported(message, app=call.owner.id) from error
     methods = [
         method
@@ -140,7 +154,10 @@ async def parameters(line: Line, member: str) -> list[str]:
         if method.name == member
     ]
     if not methods:
-        message = f"{call.owner.id} is running and has no method {member} at {clean(execution.interface, 200)}."
+        message = (
+            f"{call.owner.id} is running and has no method {member} at {clean(execution.interface, 200)}. "
+            "Tell its developer."
+        )
         raise NotSupported(message, app=call.owner.id)
     return [str(argument.signature) for argument in methods[0].in_args]
 
@@ -156,7 +173,7 @@ def positional(call: Call, member: str, types: list[str]) -> list[Any]:
     if len(properties) != len(types):
         message = (
             f"The method {member} of {call.owner.id} takes {len(types)} arguments, and its descriptor names "
-            f"{len(properties)}, so it cannot be called."
+            f"{len(properties)}, so it cannot be called. Tell its developer."
         )
         raise NotSupported(message, app=call.owner.id)
     return [_fitted(call, name, properties[name], type_) for name, type_ in zip(properties, types, strict=True)]
@@ -177,11 +194,14 @@ def _fitted(call: Call, name: str, described: object, type_: str) -> Any:
             low, high = _INTEGERS[type_]
             fits = isinstance(value, int) and not isinstance(value, bool) and low <= value < high
         case _:
-            message = f"{call.owner.id} wants {name!r} in a form that cannot be sent: D-Bus type {clean(type_, 50)}."
+            message = (
+                f"{call.owner.id} wants {name!r} in a form that cannot be sent: D-Bus type {clean(type_, 50)}. "
+                "Tell its developer."
+            )
             raise NotSupported(message, app=call.owner.id)
     if not fits:
         why = "is missing" if value is None else f"does not fit the D-Bus type {type_}"
-        message = f"The argument {name!r} of {call.capability.id} {why}."
+        message = f"The argument {name!r} of {call.capability.id} {why}. Correct it, and call again."
         raise InvalidParams(message, violations=[f"$.{name}: {why}"], schema=_schema(call))
     return float(value) if type_ == "d" else value
 

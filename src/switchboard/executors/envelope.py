@@ -14,7 +14,7 @@ import msgspec
 
 from switchboard.actions.ports import Call, Outcome, Text
 from switchboard.catalog.bindings import Json
-from switchboard.catalog.errors import AnswerTooLarge, NotSupported, ServiceUnavailable
+from switchboard.catalog.errors import EFFECT_UNKNOWN, AnswerTooLarge, NotSupported, ServiceUnavailable
 from switchboard.catalog.model import App
 from switchboard.catalog.text import clean
 from switchboard.executors.limits import LARGEST
@@ -34,7 +34,10 @@ def require_local(call: Call) -> None:
         NotSupported: the descriptor came from the web.
     """
     if isinstance(call.owner, App) and call.owner.origin.startswith(("http://", "https://")):
-        message = f"{call.owner.id} comes from a web site, which cannot have something run on this machine."
+        message = (
+            f"{call.owner.id} comes from a web site, which cannot have something run on this machine. "
+            "Install the app itself."
+        )
         raise NotSupported(message, app=call.owner.id, origin=call.owner.origin)
 
 
@@ -110,7 +113,8 @@ def from_value(value: object) -> Outcome:
         encoded = msgspec.json.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise NotSupported(
-            f"The call was made, and its result cannot be written as JSON: {clean(str(error), 200)}."
+            f"The call was made, and its result cannot be written as JSON: {clean(str(error), 200)}. "
+            "Tell its developer."
         ) from error
     return Outcome(parts=(Text(encoded.decode()),), data=Json(encoded))
 
@@ -124,7 +128,9 @@ def failure(code: str, message: str, **details: object) -> Outcome:
 
 def too_large(call: Call) -> AnswerTooLarge:
     """Return what is said about an answer that is longer than we take."""
-    return AnswerTooLarge(f"{call.owner.id} answers with more than {LARGEST} bytes.", app=call.owner.id)
+    return AnswerTooLarge(
+        f"{call.owner.id} answers with more than {LARGEST} bytes. Ask it for less.", app=call.owner.id
+    )
 
 
 def _failure(error: object) -> Outcome:
@@ -143,6 +149,6 @@ def _failure(error: object) -> Outcome:
 def _unreadable(call: Call, why: str) -> ServiceUnavailable:
     return ServiceUnavailable(
         f"{call.owner.id} gave an answer to {call.capability.id} that cannot be read: {why}. "
-        "Whether the call had an effect is not known.",
+        f"{EFFECT_UNKNOWN} Tell its developer.",
         app=call.owner.id,
     )

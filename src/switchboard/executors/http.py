@@ -6,6 +6,7 @@ Nothing that opens the app appears in what is returned or raised, even where the
 
 import re
 from collections.abc import Callable
+from shlex import quote
 from typing import TYPE_CHECKING, NoReturn, final
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from switchboard.actions.ports import Blob, Call, Executor, Outcome, Secret, Text
 from switchboard.catalog.bindings import Http, Json, Output, Pairs
 from switchboard.catalog.errors import (
+    EFFECT_UNKNOWN,
     AuthDenied,
     AuthExpired,
     AuthRequired,
@@ -46,6 +48,16 @@ _FAILURES: dict[int, type[SwitchboardError]] = {
     501: NotSupported,
     504: CallTimeout,
 }
+_ADVICE: dict[type[SwitchboardError], str] = {
+    AuthDenied: "The user's account may not do this: tell the user.",
+    AuthRequired: "It wants a sign-in that its descriptor does not describe: tell its developer.",
+    CallTimeout: EFFECT_UNKNOWN,
+    InvalidRequest: "Correct the call before it is made again.",
+    NotFound: "Check the ids in the arguments.",
+    NotSupported: "Use another tool for this.",
+    RateLimited: "Call again later, and less often.",
+    ServiceUnavailable: "Try again later.",
+}
 _UNAUTHORIZED = 401
 _BAD_ARGUMENTS = (400, 422)
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([A-Za-z0-9._-]{1,40})""", re.IGNORECASE)
@@ -71,7 +83,7 @@ class HttpExecutor(Executor):
 
         execution = call.capability.binding.execution
         if not isinstance(execution, Http):
-            raise NotSupported(f"{call.owner.id} has no web address.")
+            raise NotSupported(f"{call.owner.id} has no web address. Its descriptor is wrong: tell its developer.")
         filled = fill(execution, call)
         limits = Limits(
             seconds=seconds(call.capability.binding),
@@ -132,12 +144,20 @@ def _refuse(call: Call, answer: "Answer", secret: Secret | None) -> NoReturn:
     message = f"{call.owner.id} answers {answer.status}{': ' + said if said else ''}."
     if answer.status in _BAD_ARGUMENTS:
         schema = msgspec.json.decode(call.capability.input_schema or b"{}")
-        raise InvalidParams(message, violations=[said], schema=schema)
+        raise InvalidParams(f"{message} Correct the arguments, and call again.", violations=[said], schema=schema)
     details: dict[str, object] = {"status": answer.status, "said": said}
     if retry:
         details["retry_after"] = int(retry) if retry.isascii() and retry.isdecimal() else retry
         message += f" It says when to try again: {retry}{' seconds' if retry.isdecimal() else ''}."
-    raise _kind(answer.status, secret)(message, **details)
+    kind = _kind(answer.status, secret)
+    raise kind(f"{message} {_advice(kind, call)}", **details)
+
+
+def _advice(kind: type[SwitchboardError], call: Call) -> str:
+    if kind is AuthExpired:
+        app = quote(clean(call.address or call.owner.id, _LONGEST_SAID))
+        return f"Ask the user to sign in anew: switchboard auth login {app}"
+    return _ADVICE[kind]
 
 
 def _kind(status: int, secret: Secret | None) -> type[SwitchboardError]:

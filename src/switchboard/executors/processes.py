@@ -29,7 +29,7 @@ from msgspec import Struct
 
 from switchboard.actions.ports import Call
 from switchboard.catalog.bindings import Pairs
-from switchboard.catalog.errors import AnswerTooLarge, CallTimeout, ServiceUnavailable
+from switchboard.catalog.errors import EFFECT_UNKNOWN, AnswerTooLarge, CallTimeout, ServiceUnavailable
 from switchboard.catalog.model import App
 from switchboard.catalog.text import clean
 
@@ -238,7 +238,8 @@ class Children:
             raise ServiceUnavailable(message, command=name) from error
         except (OSError, ValueError) as error:
             why = (error.strerror if isinstance(error, OSError) else None) or "its command cannot be used"
-            raise ServiceUnavailable(f"The program {name!r} cannot be started: {why}.", command=name) from error
+            message = f"The program {name!r} cannot be started: {why}. Correct that, or the command in the descriptor."
+            raise ServiceUnavailable(message, command=name) from error
         self._running = {each for each in self._running if not each.gone} | {child}
         if self._closed:
             child.end()
@@ -267,11 +268,11 @@ class Children:
                 await over.wait()
                 await shield(child.end(_MOMENT_S if len(output) <= largest else 0))
         except TimeoutError as error:
-            raise CallTimeout(f"{child.name} gave no answer within {seconds:g} seconds.") from error
+            raise CallTimeout(f"{child.name} gave no answer within {seconds:g} seconds. {EFFECT_UNKNOWN}") from error
         finally:
             child.end()
         if len(output) > largest:
-            raise AnswerTooLarge(f"{child.name} says more than {largest} bytes.")
+            raise AnswerTooLarge(f"{child.name} says more than {largest} bytes. Ask it for less.")
         return Finished(code=child.code, output=bytes(output), errors=child.errors, fate=child.fate)
 
     async def close(self) -> None:

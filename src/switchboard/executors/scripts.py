@@ -13,7 +13,14 @@ from typing import final
 from msgspec import Struct
 
 from switchboard.actions.ports import Call, Outcome
-from switchboard.catalog.errors import CallTimeout, NotSupported, ServiceUnavailable, SwitchboardError
+from switchboard.catalog.errors import (
+    EFFECT_UNKNOWN,
+    AuthDenied,
+    CallTimeout,
+    NotSupported,
+    ServiceUnavailable,
+    SwitchboardError,
+)
 from switchboard.catalog.text import clean
 from switchboard.executors import envelope
 from switchboard.executors.limits import LARGEST, seconds
@@ -61,7 +68,7 @@ class Script:
             finished = await self._children.run(command, given, seconds=limit, largest=_LARGEST_OUTPUT)
         except CallTimeout as error:
             message = f"{call.owner.id} gave no answer within {limit:g} seconds."
-            raise CallTimeout(f"{message} Whether the call had an effect is not known.", app=call.owner.id) from error
+            raise CallTimeout(f"{message} {EFFECT_UNKNOWN}", app=call.owner.id) from error
         return self._outcome(call, finished)
 
     async def close(self) -> None:
@@ -73,7 +80,8 @@ class Script:
         from shutil import which  # noqa: PLC0415 - brings compressors along, and is needed for an odd call
 
         if which(self._interpreter.program, path=self._path) is None:
-            message = f"{call.owner.id} can only be called on {_SYSTEMS[self._interpreter.system]}."
+            there = _SYSTEMS[self._interpreter.system]
+            message = f"{call.owner.id} can only be called on {there}. Use another app for this."
             raise NotSupported(message, app=call.owner.id)
 
     def _outcome(self, call: Call, finished: Finished) -> Outcome:
@@ -87,11 +95,17 @@ class Script:
         if isinstance(number, int):
             kind, what = self._interpreter.numbers.get(number, (ServiceUnavailable, "did not take the call"))
             why = clean(said, 300) if isinstance(said, str) else ""
-            message = f"{call.owner.id} {what} (error {number}{': ' + why if why else ''})."
+            message = f"{call.owner.id} {what} (error {number}{': ' + why if why else ''}). {_ADVICE[kind]}"
             raise kind(message, app=call.owner.id, number=number)
         program = self._interpreter.program
         message = f"{call.owner.id} could not be called: {program} {finished.fate}, before it answered."
-        raise ServiceUnavailable(f"{message} Whether the call had an effect is not known.", app=call.owner.id)
+        raise ServiceUnavailable(f"{message} {EFFECT_UNKNOWN}", app=call.owner.id)
 
 
+_ADVICE: dict[type[SwitchboardError], str] = {
+    AuthDenied: "Ask the user to allow it, then call again.",
+    CallTimeout: EFFECT_UNKNOWN,
+    NotSupported: "Tell its developer.",
+    ServiceUnavailable: "Ask the user to look at the app, then call again.",
+}
 _SYSTEMS = {"darwin": "macOS", "win32": "Windows"}

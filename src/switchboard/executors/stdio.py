@@ -13,7 +13,14 @@ from typing import final
 
 from switchboard.actions.ports import Call, Outcome, Secret
 from switchboard.catalog.bindings import Stdio
-from switchboard.catalog.errors import AnswerTooLarge, CallTimeout, NotSupported, ServiceUnavailable, SwitchboardError
+from switchboard.catalog.errors import (
+    EFFECT_UNKNOWN,
+    AnswerTooLarge,
+    CallTimeout,
+    NotSupported,
+    ServiceUnavailable,
+    SwitchboardError,
+)
 from switchboard.executors import envelope
 from switchboard.executors.closing import Closing
 from switchboard.executors.envelope import Document
@@ -43,7 +50,7 @@ class StdioExecutor(Closing):
         del secret  # made of headers and queries, which a program has not
         execution = call.capability.binding.execution
         if not isinstance(execution, Stdio):
-            raise NotSupported(f"{call.owner.id} is not a program.")
+            raise NotSupported(f"{call.owner.id} is not a program. Its descriptor is wrong: tell its developer.")
         envelope.require_local(call)
         limit = seconds(call.capability.binding)
         conversation = self._conversation(call, execution)
@@ -51,9 +58,7 @@ class StdioExecutor(Closing):
             async with timeout(limit):
                 document = await conversation.ask(call.id, envelope.request(call))
         except TimeoutError as error:
-            message = (
-                f"{call.owner.id} gave no answer within {limit:g} seconds; whether the call had an effect is not known."
-            )
+            message = f"{call.owner.id} gave no answer within {limit:g} seconds. {EFFECT_UNKNOWN}"
             raise CallTimeout(message, app=call.owner.id) from error
         return envelope.read(call, document)
 
@@ -153,18 +158,22 @@ class _Conversation:
         for line in lines:
             self._take(bytes(line))
         if len(self._buffer) > LARGEST:
-            self._fail(AnswerTooLarge(f"{self._app} answers with more than {LARGEST} bytes.", app=self._app))
+            self._fail(
+                AnswerTooLarge(f"{self._app} answers with more than {LARGEST} bytes. Ask it for less.", app=self._app)
+            )
 
     def _take(self, line: bytes) -> None:
         document = envelope.parse(line) if len(line) <= LARGEST and line.lstrip()[:1] == b"{" else None
         if len(line) > LARGEST:
-            self._fail(AnswerTooLarge(f"{self._app} answers with more than {LARGEST} bytes.", app=self._app))
+            self._fail(
+                AnswerTooLarge(f"{self._app} answers with more than {LARGEST} bytes. Ask it for less.", app=self._app)
+            )
         elif document is not None:
             self._match(document)
         elif line.strip():
             self._noise += 1
             if self._noise > _MOST_NOISE:
-                message = f"{self._app} writes more than {_MOST_NOISE} lines that are no answer."
+                message = f"{self._app} writes more than {_MOST_NOISE} lines that are no answer. Tell its developer."
                 self._fail(ServiceUnavailable(message, app=self._app))
 
     def _match(self, document: Document) -> None:
@@ -186,7 +195,7 @@ class _Conversation:
         child = await self._starting
         await gather(child.end(_POLITE_S), return_exceptions=True)
         message = f"The program {child.name!r} of {self._app} {child.fate}, before it answered."
-        self._fail(ServiceUnavailable(f"{message} Whether the call had an effect is not known.", app=self._app))
+        self._fail(ServiceUnavailable(f"{message} {EFFECT_UNKNOWN}", app=self._app))
 
     def _fail(self, error: SwitchboardError) -> None:
         self._given_up = self.retired = True

@@ -101,7 +101,7 @@ class _Places:
         """
         value = self.argument(name)
         if value is _MISSING or value is None:
-            message = f"This tool needs the argument {name!r}."
+            message = f"This tool needs the argument {name!r}. Give it, and call again."
             raise InvalidParams(message, violations=[f"$.{name}: is missing"], schema={"required": [name]})
         return _plain(value)
 
@@ -164,7 +164,10 @@ def _pairs(values: Mapping[str, object]) -> Pairs:
 
 def _header(name: str, value: str) -> str:
     if not _HEADER_VALUE.fullmatch(value):
-        raise InvalidRequest(f"The value of the header {name} cannot be sent: it is not plain ASCII.", header=name)
+        raise InvalidRequest(
+            f"The value of the header {name} cannot be sent: it is not plain ASCII. Correct it, and call again.",
+            header=name,
+        )
     return value
 
 

@@ -487,7 +487,14 @@ class Connection:
         if isinstance(error, Fault):
             return failed(request_id, error)
         self._log.event("error", "mcp.request.failed", time(), error=fault(error))
-        return failed(request_id, Fault(INTERNAL_ERROR, "It failed inside; the log says why."))
+        return failed(
+            request_id,
+            Fault(
+                INTERNAL_ERROR,
+                "It failed inside, which is a fault of this server. Call again; if it stays so, its log says why, and "
+                "on your own machine `switchboard doctor` says where that is.",
+            ),
+        )
 
     def _take_notification(self, method: str, params: Raw | UnsetType) -> None:
         if method == "notifications/initialized":

@@ -519,7 +519,7 @@ def _fixed_tools(spelling: Spelling, note: str = "") -> list[dict[str, Any]]:
 def _text(arguments: Mapping[str, Any], key: str, tool: str) -> str:
     value = arguments.get(key)
     if not isinstance(value, str) or not value.strip():
-        raise InvalidRequest(f"{tool} needs {key!r}, a text.", parameter=key)
+        raise InvalidRequest(f"{tool} needs {key!r}, a text. Give it, and call again.", parameter=key)
     return value
 
 
@@ -529,9 +529,13 @@ def _args(value: object) -> dict[str, Any]:
         try:
             value = msgspec.json.decode(value) if value.strip() else None
         except (msgspec.DecodeError, RecursionError) as error:
-            raise InvalidRequest(f"args is a text that is not JSON: {error}.", parameter="args") from error
+            raise InvalidRequest(
+                f"args is a text that is not JSON: {error}. Send an object.", parameter="args"
+            ) from error
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise InvalidRequest("args has to be an object.", parameter="args")
+        raise InvalidRequest(
+            "args has to be an object. Put every parameter into it by its name, and call again.", parameter="args"
+        )
     return msgspec.convert(value, dict[str, Any])

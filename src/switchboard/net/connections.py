@@ -166,10 +166,12 @@ class Pinned(httpcore2.AsyncNetworkBackend):
             found = await self._resolve(host, port)
         except socket.gaierror as error:
             if error.errno in _NO_SUCH_NAME:
-                raise UnknownHost(f"There is no host {host}.", host=host) from error
-            raise ServiceUnavailable(f"{host} cannot be looked up now: {error.strerror}.", host=host) from error
+                raise UnknownHost(f"There is no host {host}. Check the address, and the network.", host=host) from error
+            raise ServiceUnavailable(
+                f"{host} cannot be looked up now: {error.strerror}. Try again, and check the network.", host=host
+            ) from error
         if not found:
-            raise UnknownHost(f"There is no host {host}.", host=host)
+            raise UnknownHost(f"There is no host {host}. Check the address, and the network.", host=host)
         return found
 
 

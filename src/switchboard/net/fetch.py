@@ -18,6 +18,7 @@ import httpx2
 from msgspec import Struct
 
 from switchboard.catalog.errors import (
+    EFFECT_UNKNOWN,
     AnswerTooLarge,
     CallTimeout,
     InvalidRequest,
@@ -34,6 +35,7 @@ Headers = tuple[tuple[str, str], ...]
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _REPEATABLE = frozenset({"GET", "HEAD"})
+_AGAIN = "Try again later."
 # What another origin may be told. Everything else a caller gave may be a secret.
 _HARMLESS = frozenset({"accept", "user-agent", "if-none-match"})
 # What makes a message a message is ours; a caller who could set it could make two requests out of one.
@@ -148,7 +150,8 @@ class Fetch:
             async with asyncio.timeout(limits.seconds):
                 return await self._follow(request, target, limits)
         except TimeoutError as error:
-            raise CallTimeout(f"{target.shown} gave no answer within {limits.seconds:g} seconds.") from error
+            do = _AGAIN if request.method in _REPEATABLE else EFFECT_UNKNOWN
+            raise CallTimeout(f"{target.shown} gave no answer within {limits.seconds:g} seconds. {do}") from error
 
     @asynccontextmanager
     async def stream(
@@ -204,7 +207,7 @@ class Fetch:
             raise RefusedAddress(target.shown, "only https has a certificate")
         shown = await self._met(target, seconds)
         if not isinstance(shown, bytes):
-            raise ServiceUnavailable(f"{target.shown} shows no certificate.")
+            raise ServiceUnavailable(f"{target.shown} shows no certificate. Check the address.")
         return shown
 
     async def knock(self, url: str, seconds: float = 10.0) -> None:
@@ -221,7 +224,7 @@ class Fetch:
             async with asyncio.timeout(seconds):
                 return await self._handshake(target)
         except TimeoutError as error:
-            raise CallTimeout(f"{target.shown} gave no answer within {seconds:g} seconds.") from error
+            raise CallTimeout(f"{target.shown} gave no answer within {seconds:g} seconds. {_AGAIN}") from error
         except Objection as error:
             raise RefusedAddress(target.shown, error.why) from error
         except _FOREIGN as error:
@@ -256,7 +259,9 @@ class Fetch:
             before, target = target, self._next(first, target, location)
             if target.origin != before.origin:
                 request = request.for_strangers()
-        raise ServiceUnavailable(f"{first.shown} redirects more than {limits.redirects} times.")
+        raise ServiceUnavailable(
+            f"{first.shown} redirects more than {limits.redirects} times. Give the address that it ends at."
+        )
 
     def _next(self, first: Target, target: Target, location: str) -> Target:
         try:
@@ -278,8 +283,7 @@ class Fetch:
             except Stale as error:
                 if request.method not in _REPEATABLE:
                     raise ServiceUnavailable(
-                        f"{target.shown} closed the connection before it answered; "
-                        "whether the call had an effect is not known."
+                        f"{target.shown} closed the connection before it answered. {EFFECT_UNKNOWN}"
                     ) from error
 
     async def _exchange(self, request: "_Request", target: Target, limits: Limits) -> Answer:
@@ -298,7 +302,7 @@ class Fetch:
                         return answer
                     body = await unpacked(chunks, answer.header("content-encoding"), limits.size)
         except TooLarge as error:
-            raise AnswerTooLarge(f"{target.shown} sends more than {limits.size} bytes.") from error
+            raise AnswerTooLarge(f"{target.shown} sends more than {limits.size} bytes. Ask it for less.") from error
         except _FOREIGN as error:
             raise _ours(target, error) from error
         return Answer(status=answer.status, headers=answer.headers, body=body, url=answer.url)
@@ -381,7 +385,9 @@ async def _skip(chunks: AsyncIterator[bytes]) -> None:
 
 def _checked_method(method: str) -> str:
     if not _TOKEN.fullmatch(method) or method.upper() == "CONNECT":
-        raise InvalidRequest("That is not a method of a request.")
+        raise InvalidRequest(
+            "That is not a method of a request. The descriptor is wrong: tell the developer of the app."
+        )
     return method.upper()
 
 
@@ -390,9 +396,14 @@ def _checked(headers: Iterable[tuple[str, str]]) -> Headers:
     checked = tuple((name, value.strip(" \t")) for name, value in headers)
     for name, value in checked:
         if not _TOKEN.fullmatch(name):
-            raise InvalidRequest("A header has a name that cannot be sent.")
+            raise InvalidRequest(
+                "A header has a name that cannot be sent. The descriptor is wrong: tell the developer of the app."
+            )
         if not _VALUE.fullmatch(value):
-            raise InvalidRequest(f"The value of the header {name} cannot be sent: it is not plain ASCII.", header=name)
+            raise InvalidRequest(
+                f"The value of the header {name} cannot be sent: it is not plain ASCII. Correct it, and call again.",
+                header=name,
+            )
     return tuple((name, value) for name, value in checked if name.lower() not in _OURS)
 
 
@@ -411,11 +422,12 @@ def _refused(first: Target, target: Target, why: str) -> RefusedAddress:
 def _ours(target: Target, error: Exception) -> SwitchboardError:
     """Say it in our words; the texts of protocol errors repeat what was sent, so they are not shown."""
     if isinstance(error, httpcore2.TimeoutException):
-        return CallTimeout(f"{target.shown} gave no answer in time.")
+        return CallTimeout(f"{target.shown} gave no answer in time. {_AGAIN}")
     if isinstance(error, Garbled):
-        return ServiceUnavailable(f"The answer of {target.shown} cannot be unpacked.")
+        return ServiceUnavailable(f"The answer of {target.shown} cannot be unpacked. {_AGAIN}")
     unsent = isinstance(error, httpcore2.ConnectError)
-    return (Unreached if unsent else ServiceUnavailable)(f"{target.shown} does not answer: {_reason(error)}.")
+    kind = Unreached if unsent else ServiceUnavailable
+    return kind(f"{target.shown} does not answer: {_reason(error)}. {_AGAIN}")
 
 
 def _reason(error: Exception) -> str:

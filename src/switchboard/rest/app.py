@@ -144,8 +144,10 @@ class App:
             return plain_error(request, status, "invalid_request", str(error))
         allowed = self._methods(request.scope["path"])
         if not allowed:
-            message = f"There is nothing at {request.url.path}."
-            return plain_error(request, 404, "not_found", message, nearest=nearest(request.url.path, self._paths))
+            near = nearest(request.url.path, self._paths)
+            hint = f"Did you mean {' or '.join(near)}?" if near else "/docs shows what there is."
+            message = f"There is nothing at {request.url.path}. {hint}"
+            return plain_error(request, 404, "not_found", message, nearest=near)
         message = f"{request.method} is not possible here. Possible: {', '.join(allowed)}."
         response = plain_error(request, 405, "method_not_allowed", message, allowed=allowed)
         response.headers["Allow"] = ", ".join(allowed)
@@ -168,7 +170,12 @@ class App:
             path=request.url.path,
             error=fault(error),
         )
-        return error_response(InternalError("Something went wrong inside. The log has the details."), request)
+        return error_response(
+            InternalError(
+                "Something went wrong inside. Try again; if it stays so, the log says why, under this request_id."
+            ),
+            request,
+        )
 
 
 def _identity(scope: Scope) -> str:

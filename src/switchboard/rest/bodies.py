@@ -7,6 +7,7 @@ import msgspec
 from starlette.requests import Request
 
 from switchboard.catalog.errors import CallTimeout, InvalidDescriptor, NotJson, RequestTooLarge, TooManyValues
+from switchboard.catalog.text import clean
 from switchboard.descriptors.document import LARGEST
 
 _BODY_S = 30.0
@@ -29,7 +30,7 @@ async def read_body(request: Request, largest: int = LARGEST) -> bytes:
                 if len(body) > largest:
                     raise RequestTooLarge(largest)
     except TimeoutError as error:
-        raise CallTimeout(f"The body was not complete after {_BODY_S:g} s.") from error
+        raise CallTimeout(f"The body was not complete after {_BODY_S:g} s. Send it again, and faster.") from error
     return bytes(body)
 
 
@@ -59,9 +60,12 @@ def fields_of(body: bytes) -> dict[str, Any]:
     try:
         document = _decoded(body, _MARGIN if nested > _MARGIN else 0)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise NotJson("The body is not JSON.", problems=[f"$: {error}"]) from error
+        message = f"The body is not JSON: {clean(str(error), 200)}. Send a JSON object."
+        raise NotJson(message, problems=[f"$: {error}"]) from error
     if not isinstance(document, dict):
-        raise InvalidDescriptor("The body must be a JSON object.", problems=["$: expected an object"])
+        raise InvalidDescriptor(
+            "The body must be a JSON object. Send one, even if it is empty: {}.", problems=["$: expected an object"]
+        )
     return cast("dict[str, Any]", document)
 
 

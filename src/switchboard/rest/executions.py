@@ -170,7 +170,8 @@ class ExecutionRoutes:
             fields = _meant(body)
         status = status_of(str(fields.get("status") or ""))
         if status is None:
-            raise InvalidRequest(f"unsupported status '{fields.get('status')}'", allowed=[*sorted(ENDS), "running"])
+            allowed, shown = [*sorted(ENDS), "running"], _text(fields.get("status"))[:100]
+            raise InvalidRequest(f"unsupported status '{shown}'. Must be one of: {', '.join(allowed)}", allowed=allowed)
         ended = self._ended(fields) if status in ENDS else None
         return json_response(_shown(await self._executions.report(_id(request), ended)))
 
@@ -203,7 +204,8 @@ class ExecutionRoutes:
         """Show what was said about an execution; `?kind=` picks notes, logs or events."""
         wanted = request.query_params.get("kind", "note")
         if wanted not in _KINDS:
-            raise InvalidQuery("invalid kind parameter", parameter="kind", provided=wanted, allowed=_KINDS)
+            rule = f"Invalid kind parameter. Must be one of: {', '.join(_KINDS)}"
+            raise InvalidQuery(rule, parameter="kind", provided=wanted, allowed=_KINDS)
         execution = await self._executions.execution(_id(request))
         said = [note for note in await self._executions.notes(execution.id) if wanted in (note.kind, "all")]
         shown = [{"kind": note.kind, "at": time_text(note.at), "content": msgspec.Raw(note.content)} for note in said]
@@ -213,7 +215,7 @@ class ExecutionRoutes:
         body = await read_fields(request, _LARGEST)
         given: object = body.get("input")
         if given is not None and not isinstance(given, dict):  # an empty map of Go is null
-            raise InvalidRequest("input must be an object.", parameter="input")
+            raise InvalidRequest("input must be an object. Put every parameter into it by its name.", parameter="input")
         return Wanted(
             target=str(request.path_params["target"]),
             kind=kind,
@@ -368,7 +370,8 @@ def _wait_s(request: Request) -> float:
     seconds = float(text) if _SECONDS.fullmatch(text) else -1.0
     if not 0 <= seconds <= _LONGEST_WAIT_S:
         allowed = [f"0-{_LONGEST_WAIT_S:g}"]
-        raise InvalidQuery("invalid wait parameter", parameter="wait", provided=text, allowed=allowed)
+        message = f"Invalid wait parameter. Must be seconds, {allowed[0]}"
+        raise InvalidQuery(message, parameter="wait", provided=text, allowed=allowed)
     return seconds
 
 
@@ -378,10 +381,14 @@ def _webhook(value: object) -> Webhook | None:
     fields: dict[str, Any] = cast("dict[str, Any]", value) if isinstance(value, dict) else {"url": value}
     url, headers = fields.get("url"), cast("object", fields.get("headers") or {})
     if not isinstance(url, str) or not url.startswith(("http://", "https://")) or not isinstance(headers, dict):
-        raise InvalidRequest("webhook needs a url, and may have a secret and headers.", parameter="webhook")
+        raise InvalidRequest(
+            "webhook needs a url, and may have a secret and headers. Send it so, or leave it out.", parameter="webhook"
+        )
     why = addresses.refusal(url)
     if why is not None:
-        raise InvalidRequest(f"The address of the webhook {why}.", parameter="webhook")
+        raise InvalidRequest(
+            f"The address of the webhook {why}. Give one that can be reached from here.", parameter="webhook"
+        )
     pairs: Pairs = tuple((name, _text(text)) for name, text in cast("dict[str, object]", headers).items())
     _check_headers(pairs)
     return Webhook(url=url, secret=_text(fields.get("secret")) or None, headers=pairs)

@@ -95,7 +95,10 @@ class Nodes:
         phase = fields.get("phase") or fields.get("status") or ""
         word = health.said(phase) if isinstance(phase, str) else None
         if word is None:
-            raise InvalidRequest(f"unsupported phase: {phase}", allowed=["starting", "ready", "degraded", "offline"])
+            raise InvalidRequest(
+                f"unsupported phase: {phase}. Must be one of: starting, ready, degraded, offline",
+                allowed=["starting", "ready", "degraded", "offline"],
+            )
         await self._register.look_for(_id(request))
         state = self._register.beat(_id(request), word, health.leasing())
         self._metrics.heartbeats.inc()
@@ -148,7 +151,9 @@ class Nodes:
         view = await self._browse.view()
         agent = view.snapshot.agents.get(agent_id)
         if agent is None:
-            raise NotFound(f"There is no agent {agent_id!r}.", agent=agent_id)
+            raise NotFound(
+                f"There is no agent {agent_id!r}. Ask for the list of agents, or let it register.", agent=agent_id
+            )
         return agent
 
     def _node(self, agent: Agent) -> dict[str, Any]:

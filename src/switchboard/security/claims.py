@@ -24,7 +24,9 @@ class Claims:
             AuthDenied: it gets nothing.
         """
         if self._records.last(app.origin, app.id).confirmed is None:
-            raise AuthDenied(f"Nobody has confirmed where {app.id} is, so nothing opens it.", app_id=app.id)
+            raise AuthDenied(
+                f"Nobody has confirmed where {app.id} is, so nothing opens it. Call it once to be asked.", app_id=app.id
+            )
 
     async def refuse_latecomer(self, app: App) -> None:
         """Refuse an app whose id was another one's first, for as long as that one is known.

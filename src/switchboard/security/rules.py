@@ -29,7 +29,8 @@ class AllowRules(Consent, Gate):
         caller, owner, capability = call.caller, call.owner, call.capability
         if not self.is_open(caller, owner.id):
             raise ConsentRequired(
-                f"{caller.name} may not execute {capability.id} of {owner.id}. The operator's rules decide that.",
+                f"{caller.name} may not execute {capability.id} of {owner.id}. The operator's rules decide that: "
+                "ask whoever runs this control plane.",
                 agent=owner.id,
                 capability=capability.id,
                 caller=caller.name,

@@ -250,7 +250,10 @@ def web_app(raw: bytes, *, system: Platform, origin: str, source: str) -> App:
     reading = read_web(raw, system=system, origin=origin)
     if reading.app is None:
         problems = [str(problem) for problem in reading.problems if problem.severity == "error"]
-        raise InvalidDescriptor(f"The descriptor at {source} cannot be used: {problems[0]}.", problems=problems)
+        raise InvalidDescriptor(
+            f"The descriptor at {source} cannot be used: {problems[0]}. Tell the developer of the site.",
+            problems=problems,
+        )
     return reading.app
 
 

@@ -130,7 +130,9 @@ class WellKnown(Web):
             self._leave_alone(origin, error)
             raise
         if answer.status == _MANY or answer.status >= _FAILING:
-            raise ServiceUnavailable(f"{origin} answers {answer.status}.", origin=origin, status=answer.status)
+            raise ServiceUnavailable(
+                f"{origin} answers {answer.status}. Try again later.", origin=origin, status=answer.status
+            )
         return answer
 
     def _leave_alone(self, origin: str, error: SwitchboardError) -> None:
@@ -154,7 +156,7 @@ class WellKnown(Web):
         if answer.status != _OK:
             if known is None:
                 raise UnknownApp(origin, because=f"it answers {answer.status} at {_PATH}")
-            return _old(origin, known, f"{origin} answers {answer.status}.")
+            return _old(origin, known, f"{origin} answers {answer.status}. Try again later.")
         app = await to_thread(self._apps.read, answer.body, origin)
         meta = copies.note(self._clock.now(), url, answer.header("etag"))
         await to_thread(self._keep, origin, Copy(answer.body, meta))

@@ -265,7 +265,7 @@ class Database:
         if pool is None:
             raise ServiceUnavailable("The database is not open.")
         if self._clock.passed() < self._rest_until:
-            raise ServiceUnavailable("The database does not answer.")
+            raise ServiceUnavailable("The database does not answer. Try again, and look at it.")
         try:
             async with pool.acquire(timeout=CONNECT_S) as connection:
                 self._rest_s = _SHORTEST_REST_S
@@ -301,7 +301,9 @@ def original(text: str) -> str:
 def _silent(error: BaseException) -> ServiceUnavailable:
     """Say that the database does not answer: the kind of the error, never its text, which may quote anything."""
     state = getattr(error, "sqlstate", None)
-    return ServiceUnavailable(f"The database does not answer: {state or type(error).__name__}.")
+    return ServiceUnavailable(
+        f"The database does not answer: {state or type(error).__name__}. Try again, and look at it."
+    )
 
 
 async def _closed(connection: Connection) -> None:
@@ -330,7 +332,9 @@ async def _migrate(connection: Connection) -> None:
         seen: dict[int, int] = {row[0]: row[1] for row in rows}
         newest = max(scripts)
         if any(number > newest and needed > newest for number, needed in seen.items()):
-            raise ServiceUnavailable("The database was changed by a newer version. This one cannot use it any more.")
+            raise ServiceUnavailable(
+                "The database was changed by a newer version. This one cannot use it any more. Install that one."
+            )
         for number, script in sorted(scripts.items()):
             if number not in seen:
                 await connection.execute(script, timeout=MIGRATE_S)

@@ -208,7 +208,9 @@ async def _answer(answer: Future[Result]) -> Result:
     try:
         return await asyncio.wrap_future(answer)
     except (sqlite3.Error, OSError) as error:
-        raise ServiceUnavailable(f"The database does not answer: {error}.") from error
+        raise ServiceUnavailable(
+            f"The database does not answer: {error}. Try again; look at the disk and at who may write there."
+        ) from error
 
 
 def _connected(path: str) -> sqlite3.Connection:

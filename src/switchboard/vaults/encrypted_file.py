@@ -133,7 +133,9 @@ class EncryptedFile(Vault):
             with os.fdopen(descriptor, "rb") as file:
                 raw = file.read()
         except OSError as error:
-            raise VaultUnavailable(f"{self._path} cannot be read: {error.strerror}.") from error
+            raise VaultUnavailable(
+                f"{self._path} cannot be read: {error.strerror}. Make it yours, or move it away."
+            ) from error
         return self._unsealed(raw)
 
     def _new_header(self) -> _Header:
@@ -205,7 +207,9 @@ class EncryptedFile(Vault):
             unfinished.replace(self._path)
             _keep_entry(self._path.parent)
         except OSError as error:
-            raise VaultUnavailable(f"{self._path} cannot be written: {error.strerror}.") from error
+            raise VaultUnavailable(
+                f"{self._path} cannot be written: {error.strerror}. Make room, or make it yours."
+            ) from error
         finally:
             with suppress(OSError):
                 unfinished.unlink()
@@ -272,7 +276,7 @@ def _read_key(path: Path, check: Callable[[os.stat_result], None]) -> bytes:
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise VaultUnavailable(f"The key file {path} is no file.")
+                raise VaultUnavailable(f"The key file {path} is no file. Name a file.")
             check(status)
             with os.fdopen(descriptor, "rb", closefd=False) as file:
                 key = file.read(_LONGEST_KEY + 1)

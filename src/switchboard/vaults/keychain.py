@@ -190,7 +190,9 @@ class Marker:
                 close(descriptor)
             utime(self._path, ns=(moment, moment))
         except OSError as error:
-            raise VaultUnavailable(f"{self._path} cannot be written: {error.strerror}.") from error
+            raise VaultUnavailable(
+                f"{self._path} cannot be written: {error.strerror}. Make room, or make it yours."
+            ) from error
 
 
 def marker(folder: Path) -> Marker:

@@ -68,7 +68,9 @@ def own_folder(folder: Path) -> None:
         folder.mkdir(mode=_FOLDER, parents=True, exist_ok=True)
         status = folder.stat()
     except OSError as error:
-        raise VaultUnavailable(f"The folder {folder} cannot be used: {error.strerror}.") from error
+        raise VaultUnavailable(
+            f"The folder {folder} cannot be used: {error.strerror}. Make it yours, or set XDG_DATA_HOME."
+        ) from error
     refuse_others(folder, status, _FOLDER)
 
 
@@ -88,7 +90,7 @@ def open_own(path: Path, flags: int) -> int:
     except OSError as error:
         if path.is_symlink():
             raise VaultUnavailable(f"{path} is a link, and secrets are kept in files only. Remove it.") from error
-        raise VaultUnavailable(f"{path} cannot be opened: {error.strerror}.") from error
+        raise VaultUnavailable(f"{path} cannot be opened: {error.strerror}. Make it yours, or move it away.") from error
     try:
         refuse_others(path, os.fstat(descriptor), _FILE)
     except BaseException:
