@@ -59,7 +59,7 @@ func TestAWatchEndsWithItsContextOrWhenItsReaderHasEnough(t *testing.T) {
 	server := newPlane(t, func(w http.ResponseWriter, r seen) {
 		if r.path != watchPath {
 			w.Header().Set("ETag", `W/"here-1-x"`)
-			_, _ = io.WriteString(w, page)
+			_, _ = io.WriteString(w, `{"total_agents": 1, "capabilities": [{"agent_id": "a"}]}`)
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
