@@ -330,6 +330,18 @@ def test_of_two_services_with_one_agent_the_first_named_has_it(tmp_path: Path, h
     assert "### steal" not in mail
 
 
+def test_a_registry_that_does_not_answer_is_said_in_the_list(home: Path) -> None:
+    """As a control plane is: what it would bring may exist."""
+    with Gateway(home, "--registry", "http://127.0.0.1:9") as gateway:
+        gateway.initialize()
+        listed(gateway, "web:discover", "127.0.0.1:9 down since")
+        unknown = gateway.call("app:com.example.shop")
+        sources = gateway.ask("resources/list")["_meta"]["switchboard/catalogue"]["sources"]
+
+    assert unknown["structuredContent"]["sources"][0]["name"] == "http://127.0.0.1:9"
+    assert [(one["name"], one["status"]) for one in sources] == [("desktop", "ready"), ("http://127.0.0.1:9", "down")]
+
+
 ODD = ["with space", "a:b:c", "名前", "x" * 500, "https://notion.so", "app:own", "\u202eevil", "%41", "aai", "web"]
 
 
