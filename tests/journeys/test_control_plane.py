@@ -289,9 +289,9 @@ def test_discover_and_agents_print_tables_and_raw_answers(tmp_path: Path) -> Non
     [
         (["--host", "0.0.0.0"], "an API key is needed"),  # noqa: S104 - it is refused
         (["--database-url", "mysql://x"], "mysql databases are not supported"),
-        (["--port", "99999"], "A setting cannot be used"),
-        (["--host", "192.0.2.1", "--api-key", "k"], "cannot listen on 192.0.2.1"),
-        (["--log-level", "loud"], "A setting cannot be used"),
+        (["--port", "99999"], "cannot be used: "),
+        (["--host", "192.0.2.1", "--api-key", "k"], "Cannot listen on 192.0.2.1"),
+        (["--log-level", "loud"], "cannot be used: "),
         (["--config", "nowhere.toml"], "nowhere.toml cannot be read"),
         (["--database-url", "sqlite:////proc/nowhere/plane.db"], "does not answer"),
         (
