@@ -161,6 +161,20 @@ def test_an_app_that_wants_a_sign_in_says_where_there_is_somebody_to_do_it(place
     assert len(place.site.asked) == before
 
 
+def test_an_agent_that_is_not_there_is_listed_as_such_and_not_called(place: Place) -> None:
+    """The refusal says since when; no execution is begun for nothing."""
+    place.plane.register(registration("com.example.gone", {"think": []}))
+    place.plane.client.post("/api/v1/nodes/com.example.gone/shutdown", json={"reason": "done"})
+
+    refused = place.call("com.example.gone:think", "writer")["structuredContent"]
+    listed = place.plane.client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).json()
+    place.plane.client.delete("/api/v1/nodes/com.example.gone")
+    (line,) = (tool for tool in listed["result"]["tools"] if tool["title"] == "app:com.example.gone")
+    assert (refused["code"], refused["health"]) == ("SERVICE_UNAVAILABLE", "inactive")
+    assert refused["since"] in refused["message"]
+    assert "(inactive)" in line["description"]
+
+
 def test_an_agent_comes_before_an_app_of_its_id_and_the_app_is_there_again_when_it_goes(place: Place) -> None:
     """One list has both kinds, each id once, and follows every change."""
 
