@@ -55,7 +55,7 @@ def test_a_database_of_the_first_version_goes_on_with_an_id(postgres: Postgres) 
     async def story() -> tuple[str, str]:
         async with Instances(url, 1) as (store,):
             await store.save(stored("a"))
-        postgres.execute("DROP TABLE switchboard.identity", url)
+        postgres.execute("DROP TABLE switchboard.identity, switchboard.apps, switchboard.editions", url)
         postgres.execute("DELETE FROM switchboard.migrations WHERE number > 1", url)
         async with Instances(url, 2) as (one, two):
             assert len((await one.changes(0))[1]) == 1
