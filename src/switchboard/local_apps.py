@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from switchboard.catalog.caches import Caches
     from switchboard.catalog.findings import Finding
     from switchboard.catalog.model import App, Owner
     from switchboard.net.fetch import Fetch
@@ -60,11 +61,12 @@ def namesakes(owner: "Owner", *, dev: bool = False) -> "list[str]":
     return [origin for origin in origins if origin != getattr(owner, "origin", "")]
 
 
-def strangers(*, dev: bool = False) -> "Fetch":
+def strangers(*, dev: bool = False, caches: "Caches | None" = None) -> "Fetch":
     """Return a client for addresses that somebody else wrote down."""
+    from switchboard.catalog.caches import USUAL
     from switchboard.net.fetch import Fetch
 
-    return Fetch(loopback=dev)
+    return Fetch(loopback=dev, caches=caches or USUAL)
 
 
 def surroundings() -> "Surroundings":

@@ -44,7 +44,7 @@ PARAMETERS: tuple[str, ...] = (
 _KNOWN = frozenset(PARAMETERS)
 
 
-class Query(Struct, frozen=True, kw_only=True):
+class Query(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is asked for. Equal questions are equal values, whatever the spelling and order of their parameters."""
 
     agents: tuple[str, ...] = ()

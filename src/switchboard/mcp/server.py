@@ -14,6 +14,7 @@ from msgspec import Raw, Struct, field
 from switchboard.actions.collection import Collection
 from switchboard.actions.execute import Execute
 from switchboard.actions.lookup import Found, Lookup
+from switchboard.catalog.caches import USUAL, Cache, Caches
 from switchboard.catalog.errors import InvalidRequest, InvalidTarget, SwitchboardError, UnknownApp, UnknownTool
 from switchboard.catalog.locales import best
 from switchboard.catalog.model import App
@@ -24,6 +25,7 @@ from switchboard.catalog.names import (
     PORTABLE_DISCOVER,
     PORTABLE_EXECUTE,
     PORTABLE_PREFIX,
+    PortableNames,
     guide_name,
     parse_target,
 )
@@ -128,6 +130,7 @@ class Server:
         tool_names: ToolNames = "auto",
         locale: str = "en",
         patience_s: float = PATIENCE_S,
+        caches: Caches = USUAL,
     ) -> None:
         self._collection = collection
         self._lookup = lookup
@@ -135,7 +138,7 @@ class Server:
         self._greeting = greeting
         self._tool_names: ToolNames = tool_names
         self._locale = locale
-        self._lists: dict[tuple[object, ...], Raw] = {}
+        self._lists: Cache[tuple[object, ...], Raw] = Cache(caches.most(_MOST_LISTS))
         self._patience_s = patience_s
         self._listening: set[Event] = set()
         self._closed = False
@@ -188,15 +191,17 @@ class Server:
         self._given.add(exchange.method.partition("/")[0])
         spelling = self._spelling(exchange)
         key = (snapshot.version, self._lookup.names(), entries.__name__, start, spelling.portable, exchange.modern)
-        if key not in self._lists:
-            if len(self._lists) >= _MOST_LISTS or any(kept[0] != snapshot.version for kept in self._lists):
+        known = self._lists.get(key)
+        if known is None:
+            if any(kept[0] != snapshot.version for kept in self._lists):
                 self._lists.clear()
             apps = [snapshot.apps[app_id] for app_id in sorted(snapshot.apps)]
             result, following = entries(apps, start, spelling)
             if following < len(apps):
                 result["nextCursor"] = str(following)
-            self._lists[key] = Raw(msgspec.json.encode(self._cacheable(exchange, result, LIST_TTL_MS)))
-        return self._lists[key]
+            known = Raw(msgspec.json.encode(self._cacheable(exchange, result, LIST_TTL_MS)))
+            self._lists.keep(key, known)
+        return known
 
     def _cacheable(self, exchange: Exchange, result: dict[str, Any], ttl_ms: int) -> dict[str, Any]:
         if not exchange.modern:
@@ -215,16 +220,8 @@ class Server:
     def _tools(self, apps: list[App], start: int, spelling: Spelling) -> tuple[dict[str, Any], int]:
         fixed = _fixed_tools(spelling) if start == 0 else []  # on the page that every client reads
         end = start + PAGE - len(fixed)
-        return {"tools": [*(self._guide_tool(app, spelling) for app in apps[start:end]), *fixed]}, end
-
-    def _guide_tool(self, app: App, spelling: Spelling) -> dict[str, Any]:
-        named = _named(self._lookup.names().name_of(app.id), guide_name(app.id), spelling)
-        return {
-            **named,
-            "description": line(app),
-            "inputSchema": _EMPTY,
-            "annotations": {"readOnlyHint": True, "openWorldHint": False},
-        }
+        names = self._lookup.names()
+        return {"tools": [*(_guide_tool(app, names, spelling) for app in apps[start:end]), *fixed]}, end
 
     def _resources(self, apps: list[App], start: int, _spelling: Spelling) -> tuple[dict[str, Any], int]:
         end = start + PAGE
@@ -383,6 +380,15 @@ def _named(portable: str, aai: str, spelling: Spelling) -> dict[str, Any]:
     if not spelling.portable:
         return {"name": aai}
     return {"name": portable, "title": aai, "_meta": {"org.aai-protocol/name": aai}}
+
+
+def _guide_tool(app: App, names: PortableNames, spelling: Spelling) -> dict[str, Any]:
+    return {
+        **_named(names.name_of(app.id), guide_name(app.id), spelling),
+        "description": line(app),
+        "inputSchema": _EMPTY,
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    }
 
 
 def _fixed_tools(spelling: Spelling) -> list[dict[str, Any]]:
