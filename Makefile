@@ -49,7 +49,7 @@ format: $(VENV)/dev.stamp $(GO)  ## let ruff and gofmt format and mend what they
 	$(BIN)/ruff check --fix .
 	$$(tools/go env GOROOT)/bin/gofmt -w sdk/go tests/sdk_go
 
-bench: $(VENV)/dev.stamp  ## measure; figures are ratios within the run
+bench: $(VENV)/dev.stamp $(GO) $(CLIENTS)/stamp  ## measure everything, in about a quarter of an hour; figures are ratios within the run
 	$(BIN)/python -m bench
 
 requirements: $(VENV)/dev.stamp  ## compile requirements/*.in to pinned requirements/*.txt
