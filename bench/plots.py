@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 PICTURES = Path(__file__).parents[1] / "docs/pictures"
 _WIDTH, _HEIGHT = 720, 400
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 150, 50, 55
+_LEFT, _RIGHT, _TOP, _BOTTOM = 90, 130, 50, 55
 _COLOURS = (("#0969da", "#58a6ff"), ("#bc4c00", "#ffa657"), ("#1a7f37", "#56d364"), ("#8250df", "#d2a8ff"))
 
 Points = Sequence[tuple[float, float]]

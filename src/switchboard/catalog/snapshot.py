@@ -208,7 +208,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
             return tagged
         reasoners = self.reasoner_names.masks((query.reasoner,)) if query.reasoner is not None else {}
         skills = self.skill_names.masks((query.skill,)) if query.skill is not None else {}
-        named = _united((reasoners.items(), skills.items()))
+        named = _united((reasoners.items(), skills.items())) if reasoners and skills else reasoners or skills
         if tagged is None:
             return named
         return {agent_id: both for agent_id, mask in named.items() if (both := mask & tagged.get(agent_id, 0))}
