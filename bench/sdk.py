@@ -4,7 +4,6 @@ The bare client is httpx2 with the same question to the same server over a conne
 only reads the bytes; for a page of a hundred it also reads the JSON, as everybody has to.
 """
 
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -14,13 +13,12 @@ import httpx2
 
 from agentfield import Agent
 from bench import agents
-from bench.discovery import PATH, Process, running
-from bench.execute import against
-from bench.figures import Figure
+from bench.execute import Plan, against
+from bench.figures import Figure, figure
+from bench.http_servers import PATH, Process, running
 
 TARGETS = {"import": 150.0, "discover": 0.5}
 """Milliseconds of CPU; milliseconds over the bare client."""
-RUNS = 9
 _AGENTS = 100
 _IMPORT = (
     "import time; begin = time.process_time(); import agentfield; print((time.process_time() - begin) * 1e3); "
@@ -28,18 +26,19 @@ _IMPORT = (
 )
 
 
-def figures() -> list[Figure]:
+def figures(plan: Plan | None = None) -> list[Figure]:
     """Measure with a server that is made for the purpose."""
+    plan = plan or Plan()
     with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as name:
-        return [_import(), *_discover(Path(name))]
+        return [_import(plan), *_discover(Path(name), plan)]
 
 
-def _import() -> Figure:
-    spent = [float(subprocess.check_output([sys.executable, "-c", _IMPORT])) for _ in range(RUNS)]  # noqa: S603 - our own code
-    return Figure("sdk: import, CPU", statistics.median(spent), "ms", max(spent) - min(spent), TARGETS["import"])
+def _import(plan: Plan) -> Figure:
+    spent = [float(subprocess.check_output([sys.executable, "-c", _IMPORT])) for _ in range(plan.rounds)]  # noqa: S603 - our own code
+    return figure("sdk: import, CPU", spent, "ms", TARGETS["import"])
 
 
-def _discover(folder: Path) -> list[Figure]:
+def _discover(folder: Path, plan: Plan) -> list[Figure]:
     command = [str(Path(sys.executable).with_name("switchboard")), "serve", "--port", "0"]
     database = ["--database-url", f"sqlite:///{folder}/sdk.db"]
     log = folder / "sdk.log"
@@ -49,10 +48,10 @@ def _discover(folder: Path) -> list[Figure]:
         for document in agents.registrations()[:_AGENTS]:
             if plane.post("/api/v1/nodes/register", document) != 201:
                 raise RuntimeError("an agent was not registered")
-        return _over_the_client(plane)
+        return _over_the_client(plane, plan)
 
 
-def _over_the_client(plane: Process) -> list[Figure]:
+def _over_the_client(plane: Process, plan: Plan) -> list[Figure]:
     url = f"http://127.0.0.1:{plane.port}"
     one = agents.agent_id(_AGENTS // 2)
     with httpx2.Client(base_url=url, trust_env=False) as client, Agent(agentfield_server=url) as app:
@@ -62,8 +61,11 @@ def _over_the_client(plane: Process) -> list[Figure]:
                 lambda: _ask(client, one),
                 lambda: _found(app, one),
                 TARGETS["discover"],
+                plan=plan,
             ),
-            *against("sdk: discover, 100 agents", lambda: _ask(client), lambda: _found(app), TARGETS["discover"]),
+            *against(
+                "sdk: discover, 100 agents", lambda: _ask(client), lambda: _found(app), TARGETS["discover"], plan=plan
+            ),
         ]
 
 

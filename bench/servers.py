@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,9 @@ HANDSHAKE = {
     "capabilities": {},
     "clientInfo": {"name": "bench", "version": "1"},
 }
+GATEWAY = (str(Path(sys.executable).with_name("aai-gateway")),)
+FIXED = 2
+"""Tools of a gateway that are no apps."""
 _LOOK_S = 0.1
 _LOOKS = 100
 
@@ -117,6 +121,11 @@ class Homes:
             "XDG_DATA_DIRS": f"{home}/share",
             "LANG": "C.UTF-8",
         }
+
+
+def gateway(homes: Homes, count: int) -> Process:
+    """Start a gateway in the home with so many apps."""
+    return Process(GATEWAY, homes.environment(count))
 
 
 @contextmanager

@@ -5,13 +5,11 @@ Each is on disk before it counts. How fast that can be is the disk's business, s
 
 import asyncio
 import os
-import statistics
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-from bench.figures import Figure
+from bench.figures import Figure, figure
 from switchboard.catalog.bindings import Json
 from switchboard.catalog.executions import Execution
 from switchboard.store.sqlite import SqliteStore
@@ -37,21 +35,16 @@ def execution(number: int) -> Execution:
     )
 
 
-def figures() -> list[Figure]:
+def figures(runs: int = _RUNS, each: int = _EACH) -> list[Figure]:
     """Measure one, ten and a hundred acceptors, and the disk alone."""
     with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as folder:
-        alone = _repeated(lambda: _synced(Path(folder) / "pace"))
-        found = [Figure("store: 4 kB written and synced by the disk alone", *alone)]
+        alone = [_synced(Path(folder) / "pace") for _ in range(runs)]
+        found = [figure("store: 4 kB written and synced by the disk alone", alone, "/s")]
         for acceptors in (1, 10, 100):
-            pace = _repeated(lambda acceptors=acceptors: _accepted(Path(folder) / f"{acceptors}.db", acceptors))
+            pace = [_accepted(Path(folder) / f"{acceptors}.db", acceptors, each) for _ in range(runs)]
             name = f"store: executions accepted durably, {acceptors} at once"
-            found.append(Figure(name, *pace, target=_TARGET, sense="at least"))
+            found.append(figure(name, pace, "/s", _TARGET, "at least"))
         return found
-
-
-def _repeated(measure: Callable[[], float]) -> tuple[float, str, float]:
-    paces = [measure() for _ in range(_RUNS)]
-    return statistics.median(paces), "/s", max(paces) - min(paces)
 
 
 def _synced(path: Path) -> float:
@@ -66,12 +59,12 @@ def _synced(path: Path) -> float:
         os.close(descriptor)
 
 
-def _accepted(path: Path, acceptors: int) -> float:
+def _accepted(path: Path, acceptors: int, each: int) -> float:
     async def run() -> float:
         store = SqliteStore(str(path))
         await store.open()
         before = len(await store.executions.unfinished())
-        numbers = iter(range(before, before + _EACH))
+        numbers = iter(range(before, before + each))
 
         async def accept() -> None:
             for number in numbers:
@@ -81,6 +74,6 @@ def _accepted(path: Path, acceptors: int) -> float:
         await asyncio.gather(*(accept() for _ in range(acceptors)))
         seconds = time.perf_counter() - begin
         await store.close()
-        return _EACH / seconds
+        return each / seconds
 
     return asyncio.run(run())

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, cast
 
 from tests import certificates
+from tests.caching import SETTING
 from tests.leaks import WATCH, notes_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -214,6 +215,7 @@ def environment_of(home: Path) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests/site'}",
         "SWITCHBOARD_TESTS_SPAWNED": str(notes_of(home)),
+        **SETTING,
     }
 
 

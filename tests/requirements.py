@@ -1892,10 +1892,8 @@ GATEWAY = "Gateway: MCP on stdio with both discovery models of the seeds"
 EXECUTION = "Execution: put the call through, on every binding, and never lose an accepted one"
 CONSENT = "Consent, secrets, sign-in and trust"
 SDKS = "SDKs: Python and Go"
-SPEED = "Speed: at the floor of the machine, and ahead of every peer"
 ONE_SWITCHBOARD = "One switchboard: agents in the gateway, apps on the control plane, MCP over HTTP, and a watch"
 
 DEFERRED: dict[str, str] = {
     # id -> the topic that will build it
-    "mcp:context:per-app": SPEED,
 }

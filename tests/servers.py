@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+from tests.caching import SETTING
 
 COMMAND = str(Path(sys.executable).with_name("switchboard"))
 
@@ -44,7 +45,7 @@ class ControlPlane:
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(  # noqa: S603 - our own command
                 [*command, "serve", "--port", "0", "--database-url", f"sqlite:///{folder}/plane.db", *arguments],
-                env={**own, "XDG_DATA_HOME": str(folder), **environment},
+                env={**own, **SETTING, "XDG_DATA_HOME": str(folder), **environment},
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,

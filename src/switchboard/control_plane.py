@@ -29,6 +29,7 @@ from switchboard.actions.register import Register
 from switchboard.actions.shelf import Shelf
 from switchboard.actions.watch import Watch
 from switchboard.catalog.bindings import Json
+from switchboard.catalog.caches import Caches
 from switchboard.catalog.errors import InvalidDescriptor, ServiceUnavailable
 from switchboard.catalog.health import State
 from switchboard.catalog.model import Agent
@@ -78,7 +79,9 @@ class ControlPlane:
         logging.getLogger("uvicorn").addHandler(ToLog(self.log))
         self.clock, self.store = _store(settings, clock or SystemClock())
         news = self._news = News() if isinstance(self.store, PostgresStore) else None
-        self.directory = Directory(self.store, self.clock, self._read, settings.cache_ttl)
+        self._caches = Caches.of(settings.caches)
+        fresh_s = settings.cache_ttl if self._caches.most(1) else 0.0
+        self.directory = Directory(self.store, self.clock, self._read, fresh_s)
         unsaved = news.states_changed.set if news is not None else None
         self.life = Life(self.directory, self.store, self.clock, self._health_changed, unsaved)
         self.directory.listen(self._learned)
@@ -100,7 +103,7 @@ class ControlPlane:
         browse = Browse(self.directory)
         metrics = Metrics()
         instance = os.urandom(4).hex()
-        discovery = Discovery(browse, self.clock, metrics, self.log, instance)
+        discovery = Discovery(browse, self.clock, metrics, self.log, instance, caches=self._caches)
         self.watch = Watch(self.directory, Events(instance, self.store, browse.seen_at), instance)
         watching = WatchRoute(self.watch, self.clock, metrics, self.log)
         self.pages = Pages(browse, discovery, metrics, self.clock, self.store, __version__, contract("openapi.json"))
@@ -164,6 +167,7 @@ class ControlPlane:
             audit=audit,
             clock=self.clock,
             fingerprint=audit.fingerprint,
+            caches=self._caches,
         )
         return Executions(
             directory=self.directory,
@@ -189,7 +193,7 @@ class ControlPlane:
             from switchboard.net.fetch import Fetch  # noqa: PLC0415 - as below
             from switchboard.net.guard import is_reachable  # noqa: PLC0415
 
-            self._webhook_fetch = Fetch(loopback=True, plain=True, permitted=is_reachable)
+            self._webhook_fetch = Fetch(loopback=True, plain=True, permitted=is_reachable, caches=self._caches)
         return self._webhook_fetch
 
     def _client(self) -> "Fetch":
@@ -199,7 +203,9 @@ class ControlPlane:
             from switchboard.net.guard import is_reachable  # noqa: PLC0415
 
             # How many calls there are at once is limited for each agent.
-            self._fetch = Fetch(loopback=True, plain=True, connections=None, permitted=is_reachable)
+            self._fetch = Fetch(
+                loopback=True, plain=True, connections=None, permitted=is_reachable, caches=self._caches
+            )
         return self._fetch
 
     async def start(self) -> None:
@@ -435,6 +441,7 @@ async def _serve(settings: ServeSettings, clock: Clock | None, listener: Any, ur
         ending=ending,
         closing=plane.executions.send_away,
         drain_s=settings.drain_seconds,
+        at_once=plane.app.at_once,
     )
     keeping = asyncio.create_task(plane.keep())
     try:

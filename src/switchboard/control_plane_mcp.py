@@ -12,6 +12,7 @@ from switchboard.actions.lookup import Lookup
 from switchboard.actions.offer import Offer
 from switchboard.actions.ports import Audit, Clock, Entry, Identified
 from switchboard.actions.shelf import Shelf
+from switchboard.catalog.caches import Caches
 from switchboard.catalog.health import State
 from switchboard.descriptors import aai
 from switchboard.executors.http import HttpExecutor
@@ -57,6 +58,7 @@ class Mcp:
         is_shared: bool,
     ) -> None:
         self._fetch: Fetch | None = None
+        caches = self._caches = Caches.of(settings.caches)
         self._is_local = is_loopback(settings.host)
         audit = AuditFile(audit_file("control-plane"))
         self.offer = Offer(directory, shelf, store, states=states, describe=aai.write, is_shared=is_shared)
@@ -67,15 +69,17 @@ class Mcp:
             audit=BesideTheLedger(audit),
             clock=clock,
             fingerprint=audit.fingerprint,
+            caches=caches,
         )
         self._server = Server(
             self.offer,
-            Lookup(self.offer, self.offer),
+            Lookup(self.offer, self.offer, caches=caches),
             execute,
             greeting=GREETING,
             tool_names="portable",  # a list must not depend on who asked before, and this one suits every client
             most_subscriptions=MOST_STREAMS,
             asks=False,
+            caches=caches,
         )
         visitors = Visitors(
             is_local=self._is_local,
@@ -100,7 +104,7 @@ class Mcp:
         if self._fetch is None:
             from switchboard.net.fetch import Fetch  # noqa: PLC0415 - an instance that calls no apps need not load it
 
-            self._fetch = Fetch(loopback=self._is_local)
+            self._fetch = Fetch(loopback=self._is_local, caches=self._caches)
         return self._fetch
 
 

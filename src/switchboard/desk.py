@@ -9,7 +9,7 @@ from switchboard.catalog.errors import SwitchboardError
 from switchboard.catalog.locales import from_environment
 from switchboard.catalog.model import App, Caller
 from switchboard.permissions import vault_of
-from switchboard.settings import system
+from switchboard.settings import caching, system
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
@@ -187,6 +187,7 @@ class _Desk(NamedTuple):
 async def _desk(namesakes: "Namesakes" = lambda _: (), *, dev: bool = False) -> "AsyncGenerator[_Desk]":
     """Yield what a person at a terminal needs; nobody is asked in any other way."""
     from switchboard.accounts.logins import Logins
+    from switchboard.catalog.caches import Caches
     from switchboard.net.fetch import Fetch
     from switchboard.prompts.browser import PrivateDoor
     from switchboard.prompts.session import session
@@ -196,11 +197,12 @@ async def _desk(namesakes: "Namesakes" = lambda _: (), *, dev: bool = False) -> 
     from switchboard.security.trust import Contacts
     from switchboard.telemetry.clock import SystemClock
 
-    clock, fetch, vault = SystemClock(), Fetch(loopback=dev), vault_of(os.environ)
-    records, locale = Records(vault, clock), from_environment(os.environ)
+    caches = Caches.of(caching(os.environ) or "on")
+    clock, fetch, vault = SystemClock(), Fetch(loopback=dev, caches=caches), vault_of(os.environ)
+    records, locale = Records(vault, clock, caches=caches), from_environment(os.environ)
     claims, door = Claims(records, namesakes), PrivateDoor(system(), session(os.environ))
-    contacts = Contacts(lambda: fetch, clock)
-    consent = UsersConsent(records, contacts, None, clock, locale=locale, namesakes=namesakes)
+    contacts = Contacts(lambda: fetch, clock, caches)
+    consent = UsersConsent(records, contacts, None, clock, locale=locale, namesakes=namesakes, caches=caches)
     logins = Logins(
         vault=vault,
         fetch=lambda: fetch,
@@ -210,6 +212,7 @@ async def _desk(namesakes: "Namesakes" = lambda _: (), *, dev: bool = False) -> 
         locale=locale,
         environment=os.environ,
         dev=dev,
+        caches=caches,
     )
     try:
         yield _Desk(consent, logins, claims)

@@ -36,6 +36,7 @@ environment:
   AGENTFIELD_SERVER              control planes, separated by spaces, where no --control-plane is given
   AGENTFIELD_API_KEY             their key; or as many keys as control planes, in the same order, - for none
   SWITCHBOARD_LOG_LEVEL          debug, info (default), warning or error
+  SWITCHBOARD_CACHES             on (default), one or off: how much is remembered to save work
   SWITCHBOARD_VAULT              where secrets and decisions are kept: keychain or file; by default what is there
   SWITCHBOARD_KEY_FILE           a file of 32 bytes or more, mode 0600: the key of the encrypted file
   SWITCHBOARD_PASSPHRASE         what the key of the encrypted file is made of, where there is no such file

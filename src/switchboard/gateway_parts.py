@@ -29,13 +29,14 @@ class Parts:
         from switchboard.actions.collection import Collection
         from switchboard.actions.execute import Execute
         from switchboard.actions.lookup import Lookup
+        from switchboard.catalog.caches import Caches
         from switchboard.catalog.locales import from_environment
         from switchboard.executors.http import HttpExecutor
         from switchboard.executors.native import native
         from switchboard.local_apps import agents_of, surroundings
         from switchboard.mcp.server import Server
         from switchboard.permissions import Permissions
-        from switchboard.settings import audit_file
+        from switchboard.settings import CACHES_VARIABLE, audit_file, caching
         from switchboard.sources.desktop import Desktop
         from switchboard.sources.places import places, site_copies
         from switchboard.sources.wellknown import WellKnown
@@ -47,12 +48,16 @@ class Parts:
         self._around = surroundings()
         self._clock = SystemClock()
         self._fetches: dict[str, Fetch] = {}
+        wanted = caching(self._around.environment)
+        if wanted is None:
+            self._event("warning", "caches.unknown", given=self._around.environment[CACHES_VARIABLE])
+        caches = self._caches = Caches.of(wanted or "on")
         self._problems: set[tuple[str, str]] = set()
         self._native = native(self._around.environment)
-        self._desktop = Desktop(places(self._around, dev=options.dev), self._around.system)
+        self._desktop = Desktop(places(self._around, dev=options.dev), self._around.system, caches)
         self._planes = agents_of(options.control_planes, self._named, self._clock, log)
         self.collection = Collection([self._desktop, *([self._planes] if self._planes else [])], self._clock)
-        web = WellKnown(site_copies(self._around), self._strangers, self._clock, self._around.system)
+        web = WellKnown(site_copies(self._around), self._strangers, self._clock, self._around.system, caches=caches)
         audit = AuditFile(audit_file("gateway"))
         self._permissions = Permissions(
             options.consent,
@@ -62,10 +67,11 @@ class Parts:
             dev=options.dev,
             namesakes=self._namesakes,
             report=lambda why: self._event("warning", "vault.unavailable", reason=why),
+            caches=caches,
         )
         self.server = Server(
             self.collection,
-            Lookup(self.collection, web),
+            Lookup(self.collection, web, caches=caches),
             Execute(
                 consent=consent or self._permissions,
                 secrets=self._permissions,
@@ -73,10 +79,12 @@ class Parts:
                 audit=audit,
                 clock=self._clock,
                 fingerprint=audit.fingerprint,
+                caches=caches,
             ),
             greeting=greeting,
             tool_names=options.tool_names,
             locale=from_environment(self._around.environment),
+            caches=caches,
         )
 
     def jobs(self) -> "list[Coroutine[Any, Any, None]]":
@@ -222,7 +230,7 @@ class Parts:
         from switchboard.local_apps import strangers
 
         if "strangers" not in self._fetches:  # making one reads every certificate of the system: 28 ms
-            self._fetches["strangers"] = strangers(dev=self._options.dev)
+            self._fetches["strangers"] = strangers(dev=self._options.dev, caches=self._caches)
         return self._fetches["strangers"]
 
     def _named(self) -> "Fetch":

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from switchboard.actions.ports import Clock
+    from switchboard.catalog.caches import Caches
     from switchboard.catalog.findings import Finding
     from switchboard.catalog.model import App, Owner
     from switchboard.named import Named
@@ -85,11 +86,12 @@ def namesakes(owner: "Owner", *, dev: bool = False) -> "list[str]":
     return [origin for origin in origins if origin != getattr(owner, "origin", "")]
 
 
-def strangers(*, dev: bool = False) -> "Fetch":
+def strangers(*, dev: bool = False, caches: "Caches | None" = None) -> "Fetch":
     """Return a client for addresses that somebody else wrote down."""
+    from switchboard.catalog.caches import USUAL
     from switchboard.net.fetch import Fetch
 
-    return Fetch(loopback=dev)
+    return Fetch(loopback=dev, caches=caches or USUAL)
 
 
 def familiar() -> "Fetch":

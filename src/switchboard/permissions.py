@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Literal, NamedTuple, final
 
 from switchboard.actions.ports import Call, Client, Clock, Consent, Secret, Secrets
+from switchboard.catalog.caches import USUAL, Caches
 from switchboard.catalog.locales import from_environment
 from switchboard.catalog.model import App
 from switchboard.settings import data_folder, system
@@ -45,6 +46,7 @@ class Permissions(Consent, Secrets):
         dev: bool = False,
         namesakes: "Namesakes" = lambda _: (),
         report: "Callable[[str], None]" = lambda _: None,
+        caches: Caches = USUAL,
     ) -> None:
         self._way: Way = way
         self._environment = environment
@@ -54,6 +56,7 @@ class Permissions(Consent, Secrets):
         self._dev = dev
         self._namesakes = namesakes
         self._locale = from_environment(environment)
+        self._caches = caches
         self._made: _Made | None = None
 
     async def require(self, call: Call, client: Client) -> None:
@@ -100,18 +103,19 @@ class Permissions(Consent, Secrets):
         around = session(self._environment)
         door = PrivateDoor(system(), around)
         vault, prompt = vault_of(self._environment), _prompt(self._way, around, door)
-        records = Records(vault, self._clock, self._report)
+        records = Records(vault, self._clock, self._report, self._caches)
         claims = Claims(records, self._namesakes)
         questions: Questions[Decision] = Questions(prompt)
         consent = UsersConsent(
             records,
-            Contacts(self._fetch, self._clock),
+            Contacts(self._fetch, self._clock, self._caches),
             None if self._way in ("elicit", "deny") else questions,
             self._clock,
             locale=self._locale,
             by_client=self._way == "elicit",
             namesakes=self._namesakes,
             dev=self._dev,
+            caches=self._caches,
         )
         sign_in = SignIn(
             vault=vault,
@@ -123,6 +127,7 @@ class Permissions(Consent, Secrets):
             locale=self._locale,
             environment=self._environment,
             dev=self._dev,
+            caches=self._caches,
         )
         return _Made(consent, sign_in, questions, claims, door)
 

@@ -11,14 +11,16 @@ import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct, ValidationError, convert
 
 from switchboard.named import is_loopback
 
 LogLevel = Literal["debug", "info", "warning", "error"]
+Caching = Literal["on", "one", "off"]
 CONFIG_VARIABLE = "SWITCHBOARD_CONFIG"
+CACHES_VARIABLE = "SWITCHBOARD_CACHES"
 _VARIABLES = {
     "host": ("SWITCHBOARD_HOST",),
     "port": ("SWITCHBOARD_PORT", "AGENTFIELD_PORT"),
@@ -26,6 +28,7 @@ _VARIABLES = {
     "api_key": ("SWITCHBOARD_API_KEY", "AGENTFIELD_API_KEY"),
     "log_level": ("SWITCHBOARD_LOG_LEVEL",),
     "cache_ttl": ("SWITCHBOARD_CACHE_TTL",),
+    "caches": (CACHES_VARIABLE,),
     "agent_concurrency": ("SWITCHBOARD_AGENT_CONCURRENCY",),
     "agent_timeout": ("SWITCHBOARD_AGENT_TIMEOUT",),
     "execution_timeout": ("SWITCHBOARD_EXECUTION_TIMEOUT",),
@@ -61,6 +64,8 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     log_level: LogLevel = "info"
     cache_ttl: Annotated[float, Meta(ge=0, le=30)] = 30.0
     """Seconds after which a reader asks the store for news, even if none came."""
+    caches: Caching = "on"
+    """Whether work is saved by remembering: as usual, one thing at a time, or not at all. Answers are the same."""
     demo: bool = False
     keys: dict[str, str] = {}
     """More keys, by the name of whoever has one; `api_key` is the key of `default`."""
@@ -141,6 +146,12 @@ def serve_settings(flags: Mapping[str, Any], environment: Mapping[str, str] = os
             "or listen on 127.0.0.1."
         )
     return settings
+
+
+def caching(environment: Mapping[str, str]) -> Caching | None:
+    """Return how much a gateway or a command may remember to save work; None where that is said in an unknown word."""
+    wanted = environment.get(CACHES_VARIABLE, "").strip().lower() or "on"
+    return next((known for known in get_args(Caching) if known == wanted), None)
 
 
 def is_postgres(url: str) -> bool:

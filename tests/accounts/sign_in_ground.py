@@ -15,12 +15,14 @@ from urllib.parse import urlencode, urlsplit
 
 from tests import certificates
 from tests.accounts.provider import PASSWORD, Provider
+from tests.caching import CACHES
 from tests.net.web import Names as Lookup
 from tests.net.web import this_machine_too
 
 from switchboard.accounts.sign_in import SignIn
 from switchboard.actions.ports import Call, Client, Clock
 from switchboard.catalog.bindings import Auth, Binding, Execution, Http, OAuth2, Route
+from switchboard.catalog.caches import Caches
 from switchboard.catalog.errors import NotSupported, VaultUnavailable
 from switchboard.catalog.model import App, Caller, Capability, Names
 from switchboard.net.fetch import Fetch
@@ -274,7 +276,7 @@ class Ground:
         self.fetch = trust.fetch()
         self.locale = "en"
 
-    def sign_in(self, *, patience_s: float = 20.0, dev: bool = False) -> SignIn:
+    def sign_in(self, *, patience_s: float = 20.0, dev: bool = False, caches: Caches = CACHES) -> SignIn:
         return SignIn(
             vault=self.vault,
             fetch=lambda: self.fetch,
@@ -286,6 +288,7 @@ class Ground:
             environment=self.environment,
             dev=dev,
             patience_s=patience_s,
+            caches=caches,
         )
 
     def _trust(self, app: App) -> None:

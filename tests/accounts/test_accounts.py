@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.accounts.sign_in_ground import MemoryVault, Time
+from tests.caching import CACHES
 
 from switchboard.accounts.kept import Account, Accounts, name_of
 from switchboard.catalog.errors import VaultUnavailable
@@ -28,12 +29,12 @@ def account(**changes: object) -> Account:
 def test_an_account_is_kept_under_its_origin_and_app() -> None:
     async def story() -> None:
         vault = MemoryVault()
-        await Accounts(vault, Time()).change(KEY, lambda _: account())
+        await Accounts(vault, Time(), CACHES).change(KEY, lambda _: account())
 
         assert list(vault.texts) == [NAME] == [name_of(KEY)]
         document = json.loads(vault.texts[NAME])
         assert (document["origin"], document["app"]) == KEY
-        assert await Accounts(vault, Time()).read(KEY) == account()
+        assert await Accounts(vault, Time(), CACHES).read(KEY) == account()
 
     asyncio.run(story())
 
@@ -57,7 +58,7 @@ def test_what_is_damaged_or_somebody_elses_opens_nothing(text: str) -> None:
     async def story() -> None:
         vault = MemoryVault()
         vault.texts[NAME] = text
-        accounts = Accounts(vault, Time())
+        accounts = Accounts(vault, Time(), CACHES)
 
         assert await accounts.read(KEY) is None
         await accounts.require_vault(KEY)
@@ -72,7 +73,7 @@ def test_nothing_that_is_kept_breaks_the_reading(text: str) -> None:
         vault = MemoryVault()
         vault.texts[NAME] = text
 
-        assert await Accounts(vault, Time()).read(KEY) is None
+        assert await Accounts(vault, Time(), CACHES).read(KEY) is None
 
     asyncio.run(story())
 
@@ -88,7 +89,7 @@ def test_the_vault_is_read_again_only_where_something_changed() -> None:
             await accounts.read(KEY)
         assert vault.reads == 1
 
-        await Accounts(vault, time).change(KEY, lambda _: account(since=2.0))
+        await Accounts(vault, time, CACHES).change(KEY, lambda _: account(since=2.0))
         assert await accounts.read(KEY) == account(since=2.0)
         assert vault.reads == 2
 
@@ -104,7 +105,7 @@ def test_a_change_at_the_very_moment_of_reading_does_no_harm() -> None:
 
     async def story() -> None:
         vault = Interrupted(lambda: asyncio.run(accounts.require_vault(KEY)))
-        accounts = Accounts(vault, Time())
+        accounts = Accounts(vault, Time(), CACHES)
         await accounts.change(KEY, lambda _: account())
         await accounts.read(KEY)
         vault.armed = True
@@ -160,7 +161,7 @@ def test_an_app_without_an_account_is_remembered_as_such() -> None:
 def test_a_listing_shows_everything_but_secrets() -> None:
     async def story() -> None:
         vault = MemoryVault()
-        accounts = Accounts(vault, Time())
+        accounts = Accounts(vault, Time(), CACHES)
         one = account(kind="oauth2", values={}, access_token="hidden", refresh_token="hidden", scopes=("read",))
         await accounts.change(KEY, lambda _: one)
         other = ("https://other.test", "com.example.other")
@@ -184,7 +185,7 @@ def test_a_vault_that_does_not_open_says_what_to_do() -> None:
     async def story() -> None:
         vault = MemoryVault()
         vault.locked = "Unlock it."
-        accounts = Accounts(vault, Time())
+        accounts = Accounts(vault, Time(), CACHES)
         for attempt in (accounts.read(KEY), accounts.all(), accounts.require_vault(KEY)):
             with pytest.raises(VaultUnavailable, match="Unlock it"):
                 await attempt

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Generator
 import pytest
 from tests.accounts.provider import PASSWORD, Provider, secrets_in
 from tests.accounts.sign_in_ground import CLIENT_ID, Ground, Trust, app_of, call_of, ground, oauth, redirect_of
+from tests.caching import CACHES
 from tests.net.web import Names as Lookup
 from tests.net.web import this_machine_too
 
@@ -84,6 +85,7 @@ def logins(world: Ground, pause: Callable[[float], Awaitable[None]] = asyncio.sl
         clock=world.time,
         locale=world.locale,
         environment=world.environment,
+        caches=CACHES,
     )
 
 

@@ -27,6 +27,7 @@ from tests.accounts.sign_in_ground import (
     oauth,
     redirect_of,
 )
+from tests.caching import CACHES
 from tests.net.web import Site, reply
 
 from switchboard.accounts.authorities import Authorities
@@ -242,7 +243,7 @@ def test_a_code_opens_one_time(trust: Trust, provider: Provider) -> None:
         async with ground(trust) as world:
             authorities = Authorities(lambda: world.fetch, environment={})
             wanted = Wanted(app_of(oauth(provider)), oauth(provider), ())
-            flow = Flows(Accounts(world.vault, world.time), authorities, world.time).new(wanted, "en")
+            flow = Flows(Accounts(world.vault, world.time, CACHES), authorities, world.time).new(wanted, "en")
             location = await world.browser.decide(await flow.begin())
             account = await flow.finish_pasted(location)
             assert provider.living(account.access_token)

@@ -26,6 +26,7 @@ from switchboard.catalog.bindings import (
     McpHttp,
     Stdio,
 )
+from switchboard.catalog.caches import USUAL
 from switchboard.catalog.errors import (
     AuthDenied,
     AuthInvalid,
@@ -376,7 +377,7 @@ def test_a_kept_secret_is_found_without_the_vault(trust: Trust) -> None:
 
     async def story() -> None:
         async with ground(trust) as world:
-            sign_in, call = world.sign_in(), call_of(app_of(KEY))
+            sign_in, call = world.sign_in(caches=USUAL), call_of(app_of(KEY))
             world.hand.replies = [OK]
             await sign_in.secret_for(call, world.client)
             await sign_in.secret_for(call, world.client)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from tests.actions.fakes import HandClock
 from tests.actions.test_executions import Record
 from tests.builders import app, schema
+from tests.caching import CACHES
 
 from switchboard.actions.execute import Execute
 from switchboard.actions.lookup import Found
@@ -66,6 +67,7 @@ class Desk:
             executors={"http": self.double},
             audit=self.record,
             clock=self.clock,
+            caches=CACHES,
         )
         shop = app("shop", "buy")
         tools = tuple(replace(tool, input_schema=NUMBER) for tool in shop.capabilities)

@@ -13,6 +13,7 @@ from typing import Any, final
 import pytest
 from msgspec.structs import replace
 from tests.actions.fakes import HandClock, MemoryExecutions, MemoryStore
+from tests.caching import CACHES, FRESH_S
 from tests.executors.test_agent import LIMIT_S, AgentServer, Asked, accepts, dies, says, until
 from tests.servers import registration
 from tests.support import requirement
@@ -96,7 +97,7 @@ class Plane:
         self.stream, self.record, self.post = io.BytesIO(), Record(), Post()
         self.fetch = Fetch(loopback=True, plain=True, permitted=is_reachable)
         agent_store = MemoryStore()
-        self.directory = Directory(agent_store, self.clock, read_stored)
+        self.directory = Directory(agent_store, self.clock, read_stored, FRESH_S)
         self.life = Life(self.directory, agent_store, self.clock, self._health_changed)
         ends = Ends()
         executor = AgentExecutor(lambda: self.fetch, ends, dispatch_s)
@@ -106,6 +107,7 @@ class Plane:
             executors={"agent": executor},
             audit=self.record,
             clock=self.clock,
+            caches=CACHES,
         )
         self.executions = Executions(
             directory=self.directory,

@@ -4,7 +4,7 @@ import http.client
 import sys
 from pathlib import Path
 
-from bench.discovery import running
+from bench.http_servers import running
 
 from bench import execute
 

@@ -10,7 +10,7 @@ from bench import gateway
 
 @requirement("perf:startup:scan")
 def test_the_benchmark_holds_the_gateway_to_the_numbers_to_reach() -> None:
-    """Ratios within a run, megabytes and tokens; a scan of 500 apps under the second that seed 002 promises."""
+    """Ratios within a run, and megabytes; a scan of 500 apps under the second that seed 002 promises."""
     assert gateway.TARGETS == {
         "handshake / asyncio": 1.2,
         "handshake / typescript": 0.25,
@@ -18,8 +18,6 @@ def test_the_benchmark_holds_the_gateway_to_the_numbers_to_reach() -> None:
         "echo / typescript": 0.5,
         "list / encoding": 1.5,
         "memory": 40.0,
-        "tokens per app": 60.0,
-        "tokens of the fixed tools": 350.0,
     }
     assert gateway.Plan().apps == (0, 50, 500)
 
@@ -34,8 +32,6 @@ def test_every_figure_is_measured_once_with_its_target(capsys: pytest.CaptureFix
     expected = set(gateway.TARGETS.values()) | {0}
     if "typescript: not measured" in said:
         expected -= {gateway.TARGETS["handshake / typescript"], gateway.TARGETS["echo / typescript"]}
-    if "tokens: not counted" in said:
-        expected -= {gateway.TARGETS["tokens per app"], gateway.TARGETS["tokens of the fixed tools"]}
     assert targets - {0.5} == expected - {0.5}  # two promises are a half
     assert len(set(names)) == len(names)
     assert all(math.isfinite(figure.value) for figure in figures)
@@ -63,9 +59,3 @@ def test_the_first_answer_needs_nothing_but_the_standard_library_and_the_front()
 def test_a_module_is_light_or_is_named(module: str, light: bool) -> None:
     """What the bench would list as too much."""
     assert gateway.is_light(module) == light
-
-
-def test_without_a_tokenizer_the_run_says_so_and_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
-    """Tokens are counted where the package is installed."""
-    assert gateway.tokenizer("no-such-tokenizer") is None
-    assert capsys.readouterr().err == "tokens: not counted, no-such-tokenizer is missing\n"

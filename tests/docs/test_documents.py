@@ -24,6 +24,7 @@ from xml.etree import ElementTree as ET
 
 import httpx2
 import pytest
+from tests.caching import SETTING
 from tests.docs.documents import ROOT, Block, blocks, commands, headings, steady, steady_json
 from tests.servers import ControlPlane, registration
 from tests.support import requirement
@@ -121,7 +122,7 @@ def environment(**more: str) -> dict[str, str]:
     """Return the environment of somebody who has just installed us and set nothing."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("SWITCHBOARD_", "AGENTFIELD_"))}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**own, "PATH": path, "no_proxy": "127.0.0.1,localhost", **more}
+    return {**own, **SETTING, "PATH": path, "no_proxy": "127.0.0.1,localhost", **more}
 
 
 def wait_until(condition: Callable[[], bool], limit_s: float = 30.0) -> None:

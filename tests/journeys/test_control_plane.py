@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from tests.caching import SETTING
 from tests.journeys.waiting import wait_until
 from tests.servers import COMMAND, ControlPlane, registration
 from tests.support import requirement
@@ -19,7 +20,12 @@ from tests.support import requirement
 def switchboard(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     own = {name: value for name, value in os.environ.items() if not name.startswith(("SWITCHBOARD_", "AGENTFIELD_"))}
     return subprocess.run(  # noqa: S603 - our own command
-        [COMMAND, *arguments], env={**own, **environment}, capture_output=True, text=True, check=False, timeout=60
+        [COMMAND, *arguments],
+        env={**own, **SETTING, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.actions.fakes import HandClock
 from tests.builders import app
+from tests.caching import CACHES
 from tests.support import requirement
 
 from switchboard.actions.collection import Collection
@@ -124,8 +125,8 @@ class Story:
             clock=HandClock(),
         )
         greeting = Greeting({"name": "a gateway", "version": "1"}, {"tools": {}}, "Ask.")
-        lookup = Lookup(self.collection, OneSite(), patience_s=patience_s)
-        self.server = Server(self.collection, lookup, execute, greeting=greeting, patience_s=patience_s)
+        lookup = Lookup(self.collection, OneSite(), patience_s=patience_s, caches=CACHES)
+        self.server = Server(self.collection, lookup, execute, greeting=greeting, patience_s=patience_s, caches=CACHES)
         self.heard: list[Message] = []
         self.connection = Connection(self.server.methods(), greeting, self._hear, log=Log(BytesIO()))
         self._next = 0

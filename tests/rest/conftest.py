@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.caching import ON
 from tests.servers import ControlPlane
 
 
@@ -26,6 +27,15 @@ def plane(running: ControlPlane) -> Iterator[ControlPlane]:
 def own_plane(tmp_path: Path) -> Iterator[ControlPlane]:
     """Start a server for one test alone, with quick answers about the store."""
     plane = ControlPlane(tmp_path, "--log-level", "debug")
+    yield plane
+    if plane.process.poll() is None:
+        plane.stop()
+
+
+@pytest.fixture
+def caching_plane(tmp_path: Path) -> Iterator[ControlPlane]:
+    """Start a server for a test about what it remembers, whatever the others of this run do."""
+    plane = ControlPlane(tmp_path, "--log-level", "debug", **ON)
     yield plane
     if plane.process.poll() is None:
         plane.stop()

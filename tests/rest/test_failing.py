@@ -7,6 +7,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from tests.actions.fakes import HandClock, MemoryStore
+from tests.caching import CACHES
 from tests.catalog.test_errors import all_classes
 from tests.support import requirement
 
@@ -34,7 +35,7 @@ def test_a_bug_is_a_500_with_a_request_id_and_an_error_in_the_log() -> None:
     stream, sent = io.BytesIO(), list[MutableMapping[str, Any]]()
     clock = HandClock()
     browse = Browse(BrokenDirectory(MemoryStore(), clock, read_stored))
-    discovery = Discovery(browse, clock, Metrics(), Log(stream), "test")
+    discovery = Discovery(browse, clock, Metrics(), Log(stream), "test", caches=CACHES)
 
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
@@ -61,7 +62,7 @@ def test_an_answer_from_memory_says_so_in_a_header() -> None:
     sent: list[MutableMapping[str, Any]] = []
     store, clock = MemoryStore(), HandClock()
     directory = Directory(store, clock, read_stored)
-    discovery = Discovery(Browse(directory), clock, Metrics(), Log(io.BytesIO()), "test")
+    discovery = Discovery(Browse(directory), clock, Metrics(), Log(io.BytesIO()), "test", caches=CACHES)
 
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)

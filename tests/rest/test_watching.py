@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.caching import ON
 from tests.servers import ControlPlane, registration
 from tests.support import requirement
 
@@ -43,26 +44,26 @@ def test_the_contract_is_served_to_programs_and_people(plane: ControlPlane) -> N
     "metrics:discovery:filter-usage",
     "metrics:discovery:derived",
 )
-def test_every_metric_of_the_seed_counts(own_plane: ControlPlane) -> None:
+def test_every_metric_of_the_seed_counts(caching_plane: ControlPlane) -> None:
     """Requests by format and outcome, durations, cache, filters; the usual rates follow from them."""
-    own_plane.register(registration("a", {"r": ["t"]}))
+    caching_plane.register(registration("a", {"r": ["t"]}))
     for query in ("", "format=xml", "format=compact&reasoner=r&skill=s&tags=t&agent=a", "tags=t"):
-        own_plane.raw(query)
-    own_plane.raw("format=yaml")
+        caching_plane.raw(query)
+    caching_plane.raw("format=yaml")
 
     def requests(form: str, status: str) -> float:
-        return own_plane.metric(f'agentfield_discovery_requests_total{{format="{form}",status="{status}"}}')
+        return caching_plane.metric(f'agentfield_discovery_requests_total{{format="{form}",status="{status}"}}')
 
     assert [requests(form, "success") for form in ("json", "xml", "compact")] == [2, 1, 1]
     assert requests("json", "error") == 1
-    assert own_plane.metric('agentfield_discovery_request_duration_seconds_count{format="json"}') == 2
-    assert own_plane.metric('agentfield_discovery_request_duration_seconds_sum{format="json"}') > 0
-    hits = own_plane.metric("agentfield_discovery_cache_hits_total")
-    misses = own_plane.metric("agentfield_discovery_cache_misses_total")
+    assert caching_plane.metric('agentfield_discovery_request_duration_seconds_count{format="json"}') == 2
+    assert caching_plane.metric('agentfield_discovery_request_duration_seconds_sum{format="json"}') > 0
+    hits = caching_plane.metric("agentfield_discovery_cache_hits_total")
+    misses = caching_plane.metric("agentfield_discovery_cache_misses_total")
     assert hits + misses == 4
-    assert own_plane.metric("agentfield_discovery_cache_size_bytes") > 0
+    assert caching_plane.metric("agentfield_discovery_cache_size_bytes") > 0
     usage = {
-        name: own_plane.metric(f'agentfield_discovery_filter_usage{{filter_type="{name}"}}')
+        name: caching_plane.metric(f'agentfield_discovery_filter_usage{{filter_type="{name}"}}')
         for name in ("reasoner", "skill", "tag", "agent")
     }
     assert usage == {"reasoner": 1, "skill": 1, "tag": 2, "agent": 1}
@@ -80,8 +81,8 @@ def test_a_miss_asks_the_store_once_and_hits_follow(tmp_path: Path) -> None:
     never, usual = tmp_path / "never", tmp_path / "usual"
     never.mkdir()
     usual.mkdir()
-    missing = ControlPlane(never, SWITCHBOARD_CACHE_TTL="0")
-    hitting = ControlPlane(usual)
+    missing = ControlPlane(never, **ON, SWITCHBOARD_CACHE_TTL="0")
+    hitting = ControlPlane(usual, **ON)
 
     counts: list[tuple[float, float]] = []
     for plane in (missing, hitting):
@@ -108,13 +109,13 @@ def test_a_miss_asks_the_store_once_and_hits_follow(tmp_path: Path) -> None:
     "logs:format:filters",
     "logs:format:results",
 )
-def test_every_log_event_of_the_seed_is_written(own_plane: ControlPlane) -> None:
+def test_every_log_event_of_the_seed_is_written(caching_plane: ControlPlane) -> None:
     """JSON, with exactly the fields of section 7.2, at the levels stated."""
-    own_plane.register(registration("agent-1", {"deep_research": []}, {"s": []}))
-    own_plane.raw("agent_ids=agent-1,agent-2&reasoner=*research*", **{"X-Request-ID": "req_abc123"})
-    own_plane.stop()
+    caching_plane.register(registration("agent-1", {"deep_research": []}, {"s": []}))
+    caching_plane.raw("agent_ids=agent-1,agent-2&reasoner=*research*", **{"X-Request-ID": "req_abc123"})
+    caching_plane.stop()
 
-    events = [event for event in own_plane.events() if event.get("request_id") == "req_abc123"]
+    events = [event for event in caching_plane.events() if event.get("request_id") == "req_abc123"]
     assert [(event["level"], event["message"]) for event in events] == [
         ("debug", "discovery request received"),
         ("debug", "discovery cache hit"),

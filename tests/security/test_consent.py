@@ -9,11 +9,13 @@ import pytest
 from msgspec.structs import replace
 from tests.actions.fakes import HandClock
 from tests.builders import agent, app, call_of, schema
+from tests.caching import CACHES
 from tests.security.hands import Hand, MemoryVault, Nobody, Told
 
 from switchboard.actions.ports import Call, Client
 from switchboard.catalog.agent_apps import as_app
 from switchboard.catalog.bindings import Binding, Stdio
+from switchboard.catalog.caches import USUAL, Caches
 from switchboard.catalog.errors import ConsentRequired
 from switchboard.catalog.model import Annotations, App, Caller, Capability, Health, Names, Standing
 from switchboard.net.fetch import Fetch
@@ -48,12 +50,14 @@ class Desk:
         self.vault = MemoryVault()
         self.clock = HandClock()
 
-    def process(self, prompt: Prompt | None, *, locale: str = "en", by_client: bool = False) -> UsersConsent:
+    def process(
+        self, prompt: Prompt | None, *, locale: str = "en", by_client: bool = False, caches: Caches = CACHES
+    ) -> UsersConsent:
         """Start a gateway's consent, with the same vault."""
         questions: Questions[Decision] | None = None if prompt is None else Questions(prompt, patience_s=0.05)
-        contacts = Contacts(Fetch, self.clock)
-        records = Records(self.vault, self.clock)
-        return UsersConsent(records, contacts, questions, self.clock, locale=locale, by_client=by_client)
+        contacts = Contacts(Fetch, self.clock, caches)
+        records = Records(self.vault, self.clock, caches=caches)
+        return UsersConsent(records, contacts, questions, self.clock, locale=locale, by_client=by_client, caches=caches)
 
 
 class Slow(Client):
@@ -522,7 +526,7 @@ def test_a_remembered_decision_asks_the_vault_once() -> None:
 
     async def story() -> None:
         desk = Desk()
-        consent = desk.process(Hand("tool"))
+        consent = desk.process(Hand("tool"), caches=USUAL)
         for _ in range(5):
             assert await outcome(consent, call_of(notes("read"))) == "allowed"
         reads = desk.vault.reads

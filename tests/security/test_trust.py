@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.actions.fakes import HandClock
 from tests.builders import app, call_of
+from tests.caching import CACHES
 from tests.net.web import Names, Web, reply, this_machine_too
 from tests.security.hands import Hand, MemoryVault, Told
 
@@ -90,8 +91,10 @@ class Shop:
     def process(self) -> UsersConsent:
         """Start a gateway's consent anew, with the same user and the same vault."""
         questions: Questions[Decision] = Questions(self.hand, patience_s=0.05)
-        contacts = Contacts(lambda: self.fetch, self.clock)
-        return UsersConsent(Records(self.vault, self.clock), contacts, questions, self.clock)
+        contacts = Contacts(lambda: self.fetch, self.clock, CACHES)
+        return UsersConsent(
+            Records(self.vault, self.clock, caches=CACHES), contacts, questions, self.clock, caches=CACHES
+        )
 
     async def buy(self, owner: App, tool: str = "buy") -> str:
         """Call a tool; return `allowed`, or why not."""

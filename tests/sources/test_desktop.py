@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.caching import CACHES
 from tests.support import requirement
 
 from switchboard.catalog.findings import Finding, settle
@@ -54,7 +55,7 @@ class Machine:
 
     def scan(self, *, dev: bool = False) -> tuple[Finding, ...]:
         """Look everywhere."""
-        return settle(Desktop(places(self.around, dev=dev), self.around.system).scan())
+        return settle(Desktop(places(self.around, dev=dev), self.around.system, CACHES).scan())
 
     def found(self, *, dev: bool = False) -> list[tuple[str, str]]:
         """Name the usable apps and where they came from, in the order of precedence."""
@@ -246,7 +247,7 @@ def test_a_link_loop_in_the_working_folder_is_reported(linux: Machine) -> None:
 def test_the_scan_runs_beside_an_event_loop(linux: Machine) -> None:
     """`load` gives what `scan` gives."""
     linux.write("home/ann/.aai/mail/aai.json", "com.example.mail")
-    source = Desktop(places(linux.around), "linux")
+    source = Desktop(places(linux.around), "linux", CACHES)
 
     assert asyncio.run(source.load()) == source.scan()
 

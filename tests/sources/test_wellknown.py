@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.actions.fakes import HandClock
+from tests.caching import CACHES
 from tests.net.web import (
     Address,
     Asked,
@@ -28,6 +29,7 @@ from tests.net.web import (
 from tests.sources.test_copies import NOON, published
 from tests.support import requirement
 
+from switchboard.catalog.caches import USUAL, Caches
 from switchboard.catalog.errors import (
     CallTimeout,
     InvalidDescriptor,
@@ -73,20 +75,21 @@ class Story(NamedTuple):
 
 
 @asynccontextmanager
-async def asking(
+async def asking(  # noqa: PLR0913 - a site, and who asks it
     web: Web,
     cache: Path,
     answer: Reply,
     *,
     names: Names | None = None,
     permitted: Callable[[Address], bool] = this_machine_too,
+    caches: Caches = CACHES,
 ) -> AsyncGenerator[Story]:
     """Open a site that answers so, and somebody who asks it."""
     clock = HandClock()
     clock.time = NOON
     resolver = names or Names()
     async with web.site({PATH: answer}) as site, web.fetch(resolver, permitted=permitted) as fetch:
-        yield Story(site, WellKnown(cache, lambda: fetch, clock, "linux"), clock, resolver)
+        yield Story(site, WellKnown(cache, lambda: fetch, clock, "linux", caches=caches), clock, resolver)
 
 
 def descriptor(app_id: str = "com.notion.api", *headers: str, **changes: Any) -> Reply:
@@ -211,7 +214,7 @@ def test_a_site_that_is_too_slow_is_an_old_copy_or_a_timeout(web: Web, tmp_path:
             await it.known.at(it.origin)
             it.publish(silence)
             it.tomorrow()
-            hasty = WellKnown(tmp_path, lambda: fetch, it.clock, "linux", patience_s=0.3)
+            hasty = WellKnown(tmp_path, lambda: fetch, it.clock, "linux", patience_s=0.3, caches=CACHES)
             found = await hasty.at(it.origin)
 
             assert (found.app.id, "gave no answer within" in (found.stale or "")) == ("com.notion.api", True)
@@ -251,7 +254,7 @@ def test_a_host_that_is_gone_is_an_old_copy_or_no_app(web: Web, tmp_path: Path) 
             names.told |= {"shop.test": NOBODY, "nowhere.test": NOBODY}
             it.tomorrow()
             async with web.fetch(names) as fetch:
-                known = WellKnown(tmp_path, lambda: fetch, it.clock, "linux")
+                known = WellKnown(tmp_path, lambda: fetch, it.clock, "linux", caches=CACHES)
 
                 assert (await known.at(it.origin)).stale
                 with pytest.raises(UnknownApp, match="its host cannot be found"):
@@ -362,7 +365,7 @@ def test_a_site_that_did_not_answer_in_time_is_left_alone_for_a_while(web: Web, 
 
     async def story() -> None:
         async with asking(web, tmp_path, silence) as it, web.fetch() as fetch:
-            hasty = WellKnown(tmp_path, lambda: fetch, it.clock, "linux", patience_s=0.3)
+            hasty = WellKnown(tmp_path, lambda: fetch, it.clock, "linux", patience_s=0.3, caches=CACHES)
             outcomes = await asyncio.gather(*(hasty.at(it.origin) for _ in range(5)), return_exceptions=True)
             asked = len(it.site.asked)
             it.publish(descriptor())
@@ -382,7 +385,7 @@ def test_a_look_reads_only_what_has_changed(web: Web, tmp_path: Path) -> None:
 
     async def story() -> None:
         tools = [{"name": "add", "description": "Add", "execution": {"path": "/add", "method": "POST"}}]
-        async with asking(web, tmp_path, descriptor(tools=tools)) as it:
+        async with asking(web, tmp_path, descriptor(tools=tools), caches=USUAL) as it:
             whole = await it.known.at(it.origin)
             await it.known.at(it.site.url("", "other.test"))
             first = await it.known.remembered()
@@ -409,7 +412,7 @@ def test_the_oldest_copies_give_way(web: Web, tmp_path: Path) -> None:
     async def story() -> None:
         hosts = ["shop.test", "other.test", "127.0.0.1"]
         async with asking(web, tmp_path, descriptor()) as it, web.fetch() as fetch:
-            known = WellKnown(tmp_path, lambda: fetch, it.clock, "linux", most_sites=2)
+            known = WellKnown(tmp_path, lambda: fetch, it.clock, "linux", most_sites=2, caches=CACHES)
             (tmp_path / "mine").mkdir()
             for name in ("aai.json", "aai.json.meta"):
                 (tmp_path / "mine" / name).write_text("{}")

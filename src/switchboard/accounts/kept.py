@@ -12,10 +12,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from switchboard.actions.ports import Clock
+from switchboard.catalog.caches import USUAL, Cache, Caches
 from switchboard.vaults.vault import Vault
 
 PREFIX = "secret "
 _FRESH_S = 60.0
+_MOST_KNOWN = 1000
 """For how long what was read counts, whatever the version says: people have other programs to change it with."""
 
 Kind = Literal["oauth2", "apiKey", "appCredential", "cookie"]
@@ -128,10 +130,12 @@ class _Known(Struct, frozen=True):
 class Accounts:
     """The accounts of every app."""
 
-    def __init__(self, vault: Vault, clock: Clock) -> None:
+    def __init__(self, vault: Vault, clock: Clock, caches: Caches = USUAL) -> None:
         self._vault = vault
         self._clock = clock
-        self._known: dict[Key, _Known] = {}
+        self._known: Cache[Key, _Known] = Cache(caches.most(_MOST_KNOWN))
+        self._read_at: dict[Key, object] = {}
+        """Of which version of the vault it was that an account was last read."""
 
     async def read(self, key: Key) -> Account | None:
         """Return an account, from memory while nothing has changed.
@@ -144,7 +148,7 @@ class Accounts:
 
     def is_current(self, key: Key) -> bool:
         """Say whether what was read last is what is kept now, without asking the vault."""
-        return self._current(key) is not None
+        return key in self._read_at and self._read_at[key] == self._vault.version()
 
     async def change(self, key: Key, changing: Changing) -> Account | None:
         """Replace an account, and return it as it then is; nobody else changes it meanwhile. None forgets it.
@@ -178,7 +182,8 @@ class Accounts:
     def _read(self, key: Key) -> Account | None:
         version = self._vault.version()
         account = _account(self._vault.read(name_of(key)), key)
-        self._known[key] = _Known(account, version, self._clock.passed() + _FRESH_S)
+        self._known.keep(key, _Known(account, version, self._clock.passed() + _FRESH_S))
+        self._read_at[key] = version
         return account
 
     def _change(self, key: Key, changing: Changing) -> Account | None:
@@ -196,6 +201,7 @@ class Accounts:
             self._vault.change(name_of(key), replaced)
         finally:
             self._known.pop(key, None)
+            self._read_at.pop(key, None)
         return after
 
     def _all(self) -> list[Listed]:

@@ -16,6 +16,7 @@ from switchboard.accounts.oauth_flow import Flow, Flows, OpenPage, Wanted
 from switchboard.accounts.sign_in import Trusted, keep_values
 from switchboard.actions.ports import Clock
 from switchboard.catalog.bindings import OAuth2
+from switchboard.catalog.caches import USUAL, Caches
 from switchboard.catalog.errors import AuthDenied, AuthInvalid, NotSupported
 from switchboard.catalog.model import App
 from switchboard.catalog.text import clean
@@ -59,12 +60,13 @@ class Logins:
         environment: Mapping[str, str],
         dev: bool = False,
         pause: Callable[[float], Awaitable[None]] = sleep,
+        caches: Caches = USUAL,
     ) -> None:
         self._open_page = open_page
         self._trusted = trusted
         self._clock = clock
         self._locale = locale
-        self._accounts = Accounts(vault, clock)
+        self._accounts = Accounts(vault, clock, caches)
         authorities = Authorities(fetch, environment=environment, dev=dev, wait=pause)
         self._flows = Flows(self._accounts, authorities, clock)
 

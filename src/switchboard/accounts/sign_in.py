@@ -18,6 +18,7 @@ from switchboard.accounts.renewals import Over, Renewals
 from switchboard.accounts.tokens import Tokens
 from switchboard.actions.ports import Call, Client, Clock, Secret, Secrets
 from switchboard.catalog.bindings import ApiKey, AppCredential, Cookie, OAuth2
+from switchboard.catalog.caches import USUAL, Caches
 from switchboard.catalog.errors import (
     AuthDenied,
     AuthInvalid,
@@ -65,6 +66,7 @@ class SignIn(Secrets):
         environment: Mapping[str, str],
         dev: bool = False,
         patience_s: float = PATIENCE_S,
+        caches: Caches = USUAL,
     ) -> None:
         self._fetch = fetch
         self._open_page = open_page
@@ -74,7 +76,7 @@ class SignIn(Secrets):
         self._environment = environment
         self._dev = dev
         self._patience_s = patience_s
-        self._accounts = Accounts(vault, clock)
+        self._accounts = Accounts(vault, clock, caches)
         self._renewals = Renewals(self._accounts, clock)
         self._questions_s = max(patience_s - _TO_SPARE_S, patience_s / 2)
         self._typed: Questions[Account] = Questions(prompt, patience_s=self._questions_s)

@@ -24,6 +24,10 @@ class Browse:
         """Return the catalogue as it is now."""
         return await self._directory.view()
 
+    def fresh_view(self) -> View | None:
+        """Return the catalogue as it is now, if nobody has to be asked first."""
+        return self._directory.fresh_view()
+
     def seen_at(self, agent_id: str) -> float | None:
         """Return when an agent last showed a sign of life, in seconds since 1970."""
         return self._directory.seen_at.get(agent_id)

@@ -87,15 +87,22 @@ class Directory:
 
     async def view(self) -> View:
         """Return the snapshot for a reader, asking the store first if it has not been heard of for too long."""
-        hit = self._clock.passed() < self._fresh_until
-        if not hit:
-            await self.look_again()
-        return View(self._snapshot, hit, self.stale_since)
+        view = self.fresh_view()
+        if view is not None:
+            return view
+        await self.look_again()
+        return View(self._snapshot, False, self.stale_since)
+
+    def fresh_view(self) -> View | None:
+        """Return the snapshot for a reader, if the store need not be asked first."""
+        if self._clock.passed() >= self._fresh_until:
+            return None
+        return View(self._snapshot, True, self.stale_since)
 
     @property
     def stale_since(self) -> float | None:
         """Since when the store does not answer, reading or writing; None while it does."""
-        return min(self._silent.values(), default=None)
+        return min(self._silent.values()) if self._silent else None
 
     def is_silent(self, doing: Doing) -> bool:
         """Tell whether the store did not answer when it was last asked to do that."""

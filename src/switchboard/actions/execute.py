@@ -26,10 +26,11 @@ from switchboard.actions.ports import (
     Unreachable,
 )
 from switchboard.catalog.bindings import ExecutionKind
+from switchboard.catalog.caches import USUAL, Caches
 from switchboard.catalog.errors import AuthExpired, NotSupported, ServiceUnavailable, SwitchboardError, UnknownTool
 from switchboard.catalog.executions import Execution
 from switchboard.catalog.model import App, Caller, Owner
-from switchboard.catalog.schema import ArgumentCheck
+from switchboard.catalog.schema import MOST, ArgumentCheck
 from switchboard.catalog.text import clean, nearest
 from switchboard.telemetry.logs import timestamp
 
@@ -51,6 +52,7 @@ class Execute:
         audit: Audit,
         clock: Clock,
         fingerprint: Fingerprint | None = None,
+        caches: Caches = USUAL,
     ) -> None:
         self._consent = consent
         self._secrets = secrets
@@ -58,7 +60,7 @@ class Execute:
         self._audit = audit
         self._clock = clock
         self._fingerprint = fingerprint or _plain_hash
-        self._check = ArgumentCheck()
+        self._check = ArgumentCheck(caches.most(MOST))
 
     async def run(
         self, caller: Caller, found: Found, tool: str, arguments: Mapping[str, Any], client: Client = _NOBODY

@@ -12,6 +12,7 @@ from msgspec import Struct
 from switchboard.actions.completeness import as_data, not_ready, sentence
 from switchboard.actions.ports import Catalogue, Readiness, Web, WebApp
 from switchboard.catalog import mentions
+from switchboard.catalog.caches import USUAL, Caches
 from switchboard.catalog.errors import AmbiguousName, InvalidDescriptor, StillLoading, UnknownApp
 from switchboard.catalog.findings import Finding, folded
 from switchboard.catalog.model import App
@@ -37,10 +38,13 @@ class Found(Struct, frozen=True):
 class Lookup:
     """Answers who is meant."""
 
-    def __init__(self, catalogue: Catalogue, web: Web, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self, catalogue: Catalogue, web: Web, *, patience_s: float = PATIENCE_S, caches: Caches = USUAL
+    ) -> None:
         self._catalogue = catalogue
         self._web = web
         self._patience_s = patience_s
+        self._remembers = caches.most(1) > 0
         self._seen: Sequence[Finding] | None = None
         self._named_ids: frozenset[str] = frozenset()
         self._portable = PortableNames(())
@@ -50,11 +54,11 @@ class Lookup:
 
         One that is there and broken keeps others from its name as well: a conversation may still have it in a list.
         """
-        if self._seen is not self._catalogue.findings:
+        if self._seen is not self._catalogue.findings or not self._remembers:
             self._seen = self._catalogue.findings
             broken = (finding.stands_for for finding in self._seen if not finding.usable)
             ids = frozenset((*self._catalogue.current().apps, *filter(None, broken)))
-            if ids != self._named_ids:
+            if ids != self._named_ids or not self._remembers:
                 self._named_ids, self._portable = ids, PortableNames(ids)
         return self._portable
 

@@ -4,7 +4,6 @@ Schemas come from strangers: nothing is fetched for a `$ref`, and a schema that 
 arguments that do not fit. Compiling is remembered, because an agent calls the same few tools again and again.
 """
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from switchboard.catalog.bindings import Json
+from switchboard.catalog.caches import Cache
 from switchboard.catalog.errors import InvalidParams
 
 if TYPE_CHECKING:
@@ -22,14 +22,15 @@ _MOST_VIOLATIONS = 20
 _LONGEST_VIOLATION = 300
 _HEAVIEST = 20_000
 _DEEPEST = 400
+MOST = 1024
+"""Schemas that are held compiled."""
 
 
 class ArgumentCheck:
     """Checks arguments against schemas; holds the compiled form of the last `most` schemas."""
 
-    def __init__(self, most: int = 1024) -> None:
-        self._most = most
-        self._compiled: OrderedDict[bytes, Validator | str] = OrderedDict()
+    def __init__(self, most: int = MOST) -> None:
+        self._compiled: Cache[bytes, Validator | str] = Cache(most)
 
     def require(self, schema: Json | None, arguments: Mapping[str, Any]) -> None:
         """Let fitting arguments pass; without a schema, or with one that cannot be compiled, everything fits.
@@ -58,14 +59,8 @@ class ArgumentCheck:
         return validator if isinstance(validator, str) else None
 
     def _validator(self, schema: Json) -> "Validator | str":
-        if schema in self._compiled:
-            self._compiled.move_to_end(schema)
-            return self._compiled[schema]
-        compiled = _compile(schema)
-        self._compiled[schema] = compiled
-        if len(self._compiled) > self._most:
-            self._compiled.popitem(last=False)
-        return compiled
+        compiled = self._compiled.get(schema)
+        return self._compiled.keep(schema, _compile(schema) if compiled is None else compiled)
 
 
 def _compile(schema: Json) -> "Validator | str":

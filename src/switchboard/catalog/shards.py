@@ -40,6 +40,11 @@ class Shards(Generic[Key, Value]):
     def __getitem__(self, key: Key) -> Value:
         return self._shards[hash(key) & (len(self._shards) - 1)][key]
 
+    @property
+    def shards(self) -> "tuple[Mapping[Key, Value], ...]":
+        """The map in its pieces, for whoever goes through many maps."""
+        return self._shards
+
     def get(self, key: Key) -> Value | None:
         """Return the value, or None."""
         return self._shards[hash(key) & (len(self._shards) - 1)].get(key)

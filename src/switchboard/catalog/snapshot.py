@@ -70,10 +70,10 @@ class Index(Struct, frozen=True):
         terms: set[str] = set()
         for pattern in wanted:
             if not patterns.is_exact(pattern):
-                terms.update(filter(patterns.matcher(pattern), self.postings))
+                terms.update(patterns.matching(pattern, self.postings))
             elif pattern in self.postings:
                 terms.add(pattern)
-        return _united(self.postings[term].items() for term in terms)
+        return _united(shard.items() for term in terms for shard in self.postings[term].shards)
 
     def replaced(self, agent_id: str, old: Masks, new: Masks) -> "Index":
         """Return the index after the terms of one agent changed from `old` to `new`."""
@@ -170,19 +170,25 @@ class Snapshot(Struct, frozen=True, kw_only=True):
         masks = self._masks(query)
         if masks is None and not query.agents and query.health is None:
             return self._unfiltered(query)
-        matches = self._matches(query, masks)
+        agents = self._candidates(query, masks)
+        if query.health is not None:
+            agents = [agent for agent in agents if agent.health == query.health]
+        begin, end = query.offset, query.offset + query.limit
         if masks is None:
-            reasoners = sum([match.agent.reasoner_count for match in matches])
-            every = sum([len(match.agent.capabilities) for match in matches])
+            agents = [agent for agent in agents if agent.capabilities]
+            reasoners = sum([agent.reasoner_count for agent in agents])
+            every = sum([len(agent.capabilities) for agent in agents])
+            matches = tuple([Match(agent, _full(agent)) for agent in agents[begin:end]])
         else:
-            reasoners = sum([(match.mask & _reasoner_bits(match.agent)).bit_count() for match in matches])
-            every = sum([match.mask.bit_count() for match in matches])
+            every = sum([masks[agent.id].bit_count() for agent in agents])
+            reasoners = _reasoners_among(agents, masks, query, every)
+            matches = tuple([Match(agent, masks[agent.id]) for agent in agents[begin:end]])
         return Page(
-            total_agents=len(matches),
+            total_agents=len(agents),
             total_reasoners=reasoners,
             total_skills=every - reasoners,
-            has_more=len(matches) > query.offset + query.limit,
-            matches=tuple(matches[query.offset : query.offset + query.limit]),
+            has_more=len(agents) > end,
+            matches=matches,
         )
 
     def matches(self, query: Query) -> list[Match]:
@@ -214,27 +220,27 @@ class Snapshot(Struct, frozen=True, kw_only=True):
             return tagged
         reasoners = self.reasoner_names.masks((query.reasoner,)) if query.reasoner is not None else {}
         skills = self.skill_names.masks((query.skill,)) if query.skill is not None else {}
-        named = _united((reasoners.items(), skills.items()))
+        named = _united((reasoners.items(), skills.items())) if reasoners and skills else reasoners or skills
         if tagged is None:
             return named
         return {agent_id: both for agent_id, mask in named.items() if (both := mask & tagged.get(agent_id, 0))}
 
-    def _candidates(self, query: Query, masks: Masks | None) -> Iterator[Agent]:
-        """Yield the agents that can be in the answer, by id."""
+    def _candidates(self, query: Query, masks: Masks | None) -> list[Agent]:
+        """Return the agents that can be in the answer, by id."""
         if query.agents:
             named = self._named(query.agents)
-            ids = sorted(named if masks is None else named & masks.keys())
-        else:
-            ids = self.agent_ids if masks is None else sorted(masks)
-        return (self.agents[agent_id] for agent_id in ids)
+            return [named[agent_id] for agent_id in sorted(named) if masks is None or agent_id in masks]
+        ids = self.agent_ids if masks is None else sorted(masks)
+        return [self.agents[agent_id] for agent_id in ids]
 
-    def _named(self, wanted: tuple[str, ...]) -> set[str]:
-        named: set[str] = set()
+    def _named(self, wanted: tuple[str, ...]) -> dict[str, Agent]:
+        named: dict[str, Agent] = {}
         for pattern in wanted:
-            if not patterns.is_exact(pattern):
-                named.update(filter(patterns.matcher(pattern), self._beginning(pattern.partition("*")[0])))
-            elif pattern in self.agents:
-                named.add(pattern)
+            if "*" in pattern:
+                ids = filter(patterns.matcher(pattern), self._beginning(pattern.partition("*")[0]))
+                named.update((agent_id, self.agents[agent_id]) for agent_id in ids)
+            elif (agent := self.agents.get(pattern)) is not None:
+                named[pattern] = agent
         return named
 
     def _beginning(self, prefix: str) -> Sequence[str]:
@@ -278,6 +284,15 @@ def _reasoner_count(agent: Agent | None) -> int:
 
 def _skill_count(agent: Agent | None) -> int:
     return len(agent.capabilities) - agent.reasoner_count if agent is not None else 0
+
+
+def _reasoners_among(agents: Sequence[Agent], masks: Masks, query: Query, every: int) -> int:
+    """Return how many of what was found are reasoners; a pattern for one kind leaves nothing of the other."""
+    if query.skill is None and query.reasoner is not None:
+        return every
+    if query.reasoner is None and query.skill is not None:
+        return 0
+    return sum([(masks[agent.id] & _reasoner_bits(agent)).bit_count() for agent in agents])
 
 
 def _united(postings: Iterable[Iterable[tuple[str, int]]]) -> Masks:

@@ -16,6 +16,7 @@ from switchboard.actions.completeness import as_data, sentence
 from switchboard.actions.execute import Execute
 from switchboard.actions.lookup import Found, Lookup
 from switchboard.actions.ports import Catalogue, Readiness
+from switchboard.catalog.caches import USUAL, Cache, Caches
 from switchboard.catalog.errors import InvalidRequest, InvalidTarget, SwitchboardError, UnknownApp, UnknownTool
 from switchboard.catalog.locales import best
 from switchboard.catalog.model import App
@@ -26,6 +27,7 @@ from switchboard.catalog.names import (
     PORTABLE_DISCOVER,
     PORTABLE_EXECUTE,
     PORTABLE_PREFIX,
+    PortableNames,
     guide_name,
     parse_target,
 )
@@ -146,6 +148,7 @@ class Server:
         patience_s: float = PATIENCE_S,
         most_subscriptions: int = MOST_SUBSCRIPTIONS,
         asks: bool = True,
+        caches: Caches = USUAL,
     ) -> None:
         """Prepare to answer; `asks` says whether there is a user, who is asked before something runs."""
         self._asks = asks
@@ -156,8 +159,8 @@ class Server:
         self._greeting = greeting
         self._tool_names: ToolNames = tool_names
         self._locale = locale
-        self._lists: dict[tuple[object, ...], Raw] = {}
-        self._pages: dict[tuple[str, int, bool], _Page] = {}
+        self._lists: Cache[tuple[object, ...], Raw] = Cache(caches.most(_MOST_LISTS))
+        self._pages: Cache[tuple[str, int, bool], _Page] = Cache(caches.most(_MOST_LISTS))
         self._state: tuple[object, ...] = ()
         self._seen: dict[tuple[str, int, bool], int] = {}
         """What was given out, by its hash: what a client has not seen cannot have changed for it."""
@@ -218,14 +221,13 @@ class Server:
         if seen in self._seen or len(self._seen) < _MOST_LISTS:
             self._seen[seen] = hash(page.text)
         key = (entries.__name__, start, spelling.portable, exchange.modern)
-        if key not in self._lists:
-            if len(self._lists) >= _MOST_LISTS:
-                self._lists.clear()
+        known = self._lists.get(key)
+        if known is None:
             sources = [as_data(one) for one in self._catalogue.readiness()]
             facts = {"total": page.total, "shown": page.shown, "sources": sources}
             rest = self._cacheable(exchange, {"_meta": {_COMPLETENESS: facts}}, LIST_TTL_MS)
-            self._lists[key] = Raw(page.text[:-1] + b"," + msgspec.json.encode(rest)[1:])
-        return self._lists[key]
+            known = self._lists.keep(key, Raw(page.text[:-1] + b"," + msgspec.json.encode(rest)[1:]))
+        return known
 
     def _page(self, entries: _Entries, start: int, spelling: Spelling) -> _Page:
         """Return a page as it is now, encoded once for as long as nothing changes."""
@@ -238,14 +240,12 @@ class Server:
         key = (entries.__name__, start, spelling.portable)
         page = self._pages.get(key)
         if page is None:
-            if len(self._pages) >= _MOST_LISTS:
-                self._pages.clear()
             apps = [snapshot.apps[app_id] for app_id in sorted(snapshot.apps)]
             result, following = entries(apps, start, spelling)
             if following < len(apps):
                 result["nextCursor"] = str(following)
             shown = len(apps[start:following])
-            page = self._pages[key] = _Page(msgspec.json.encode(result), len(apps), shown)
+            page = self._pages.keep(key, _Page(msgspec.json.encode(result), len(apps), shown))
         return page
 
     def _cacheable(self, exchange: Exchange, result: dict[str, Any], ttl_ms: int) -> dict[str, Any]:
@@ -263,22 +263,11 @@ class Server:
         return PORTABLE if any(part in name for part in _CAREFUL) else AAI
 
     def _tools(self, apps: list[App], start: int, spelling: Spelling) -> tuple[dict[str, Any], int]:
-        if start:
-            end = start + PAGE
-            return {"tools": [self._guide_tool(app, spelling) for app in apps[start:end]]}, end
-        end = PAGE - _FIXED
-        note = _incomplete(self._catalogue.readiness(), len(apps), end)
-        fixed = _fixed_tools(spelling, note)  # on the page that every client reads
-        return {"tools": [*(self._guide_tool(app, spelling) for app in apps[:end]), *fixed]}, end
-
-    def _guide_tool(self, app: App, spelling: Spelling) -> dict[str, Any]:
-        named = _named(self._lookup.names().name_of(app.id), guide_name(app.id), spelling)
-        return {
-            **named,
-            "description": line(app),
-            "inputSchema": _EMPTY,
-            "annotations": {"readOnlyHint": True, "openWorldHint": False},
-        }
+        names, end = self._lookup.names(), start + PAGE if start else PAGE - _FIXED
+        tools = [_guide_tool(app, names, spelling) for app in apps[start:end]]
+        if not start:  # on the page that every client reads
+            tools += _fixed_tools(spelling, _incomplete(self._catalogue.readiness(), len(apps), end))
+        return {"tools": tools}, end
 
     def _resources(self, apps: list[App], start: int, _spelling: Spelling) -> tuple[dict[str, Any], int]:
         end = start + PAGE
@@ -486,6 +475,15 @@ def _incomplete(readiness: Sequence[Readiness], total: int, shown: int) -> str:
 
 _FIXED = 2
 """How many tools there are beside the apps."""
+
+
+def _guide_tool(app: App, names: PortableNames, spelling: Spelling) -> dict[str, Any]:
+    return {
+        **_named(names.name_of(app.id), guide_name(app.id), spelling),
+        "description": line(app),
+        "inputSchema": _EMPTY,
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    }
 
 
 def _fixed_tools(spelling: Spelling, note: str = "") -> list[dict[str, Any]]:

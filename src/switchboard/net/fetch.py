@@ -17,6 +17,7 @@ import httpcore2
 import httpx2
 from msgspec import Struct
 
+from switchboard.catalog.caches import USUAL, Caches
 from switchboard.catalog.errors import (
     EFFECT_UNKNOWN,
     AnswerTooLarge,
@@ -28,7 +29,7 @@ from switchboard.catalog.errors import (
     Unreached,
 )
 from switchboard.net.connections import LookUps, Objection, Pinned, Resolver, Stale
-from switchboard.net.guard import Address, Guard, Scheme, Target, is_public
+from switchboard.net.guard import MOST_KNOWN, Address, Guard, Scheme, Target, is_public
 from switchboard.net.unpacking import Garbled, TooLarge, unpacked
 
 Headers = tuple[tuple[str, str], ...]
@@ -108,9 +109,10 @@ class Fetch:
         permitted: Callable[[Address], bool] = is_public,
         resolve: Resolver | None = None,
         tls: ssl.SSLContext | None = None,
+        caches: Caches = USUAL,
     ) -> None:
         self._connections = connections
-        self._guard = Guard(loopback=loopback, plain=plain, permitted=permitted)
+        self._guard = Guard(loopback=loopback, plain=plain, permitted=permitted, most_known=caches.most(MOST_KNOWN))
         # The trust store of the operating system, which is what httpx2 uses too.
         context = tls or httpx2.create_ssl_context(trust_env=False)
         names = resolve or LookUps()

@@ -14,12 +14,14 @@ import idna
 from msgspec import Struct
 
 from switchboard.catalog.addresses import literal
+from switchboard.catalog.caches import Cache
 from switchboard.catalog.errors import RefusedAddress
 
 Address = IPv4Address | IPv6Address
 Scheme = Literal["http", "https"]
 
-_MOST_KNOWN, _LONGEST_KNOWN = 256, 500
+MOST_KNOWN = 256
+_LONGEST_KNOWN = 500
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _UNREADABLE = "(address not shown)"
 
@@ -139,13 +141,18 @@ class Guard:
     """What may be called: public addresses over https, this machine if the user said so, http where it is usual."""
 
     def __init__(
-        self, *, loopback: bool = False, plain: bool = False, permitted: Callable[[Address], bool] = is_public
+        self,
+        *,
+        loopback: bool = False,
+        plain: bool = False,
+        permitted: Callable[[Address], bool] = is_public,
+        most_known: int = MOST_KNOWN,
     ) -> None:
         self._loopback = loopback
         self._plain = plain
         self._permitted = permitted
         # Tools are called at the same few addresses again and again; what an address is does not change.
-        self._known: dict[str, Target] = {}
+        self._known: Cache[str, Target] = Cache(most_known)
 
     def target(self, url: str) -> Target:
         """Take a URL apart.
@@ -156,10 +163,8 @@ class Guard:
         known = self._known.get(url)
         if known is None:
             known = self._read(url)
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
             if len(url) <= _LONGEST_KNOWN:
-                self._known[url] = known
+                self._known.keep(url, known)
         return known
 
     def _read(self, url: str) -> Target:

@@ -21,6 +21,7 @@ from switchboard.catalog.errors import InternalError, ServiceUnavailable, Switch
 from switchboard.catalog.text import nearest
 from switchboard.rest.answers import error_body, error_response, plain_error, request_id
 from switchboard.rest.discovery import PATH, Discovery
+from switchboard.rest.replies import Headers, Reply
 from switchboard.rest.watch import PATH as WATCH_PATH
 from switchboard.rest.watch import WatchRoute
 from switchboard.telemetry.logs import Log, fault
@@ -33,6 +34,8 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 MCP_PATH = "/mcp"
 """Where the face for MCP is, if there is one: it says itself whom it does not let in."""
 _READING = ("GET", "HEAD")
+_READING_BYTES = (b"GET", b"HEAD")
+_PATH = PATH.encode()
 OPEN_PATHS = frozenset({"/", "/health", "/ready", "/metrics", "/openapi.json", "/docs"})
 """What needs no key: nothing here tells what agents there are, or changes anything."""
 
@@ -74,9 +77,11 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        caller = self._caller(scope) if scope["type"] == "http" else None
+        caller = self._caller(scope["path"], scope["headers"]) if scope["type"] == "http" else None
         if scope["type"] == "http" and scope["path"] == MCP_PATH and self._mcp is not None:
             await self._other(scope, receive, send, self._mcp, caller)
+        elif scope["type"] == "http" and caller is None and self._is_public(scope):
+            await self._other(scope, receive, send, self._rest, "anonymous")
         elif scope["type"] == "http" and caller is None:
             await _unauthorized(scope, send)
         elif scope["type"] == "http" and scope["path"] == PATH and scope["method"] in _READING:
@@ -88,11 +93,18 @@ class App:
         elif scope["type"] == "lifespan":
             await self._rest(scope, receive, send)
 
-    def _caller(self, scope: Scope) -> str | None:
+    def at_once(self, method: bytes, url: bytes, headers: Headers) -> Reply | None:
+        """Answer a discovery request without waiting; None for everything else, which is called as an application."""
+        path, _, query = url.partition(b"?")
+        if path != _PATH or method not in _READING_BYTES or self._caller(PATH, headers) is None:
+            return None
+        return self._discovery.at_once(query, headers, is_head=method == b"HEAD")
+
+    def _caller(self, path: str, headers: Headers) -> str | None:
         """Return whose key a request carries; None where it needs one and has none that fits."""
-        if not self._keys or scope["path"] in OPEN_PATHS:
+        if not self._keys or path in OPEN_PATHS:
             return "anonymous"
-        for name, value in scope["headers"]:
+        for name, value in headers:
             if name == b"x-api-key":
                 given = value
             elif name == b"authorization" and value[:7].lower() == b"bearer ":
@@ -106,7 +118,10 @@ class App:
             owners = [name for name, known in self._keys.items() if hmac.compare_digest(digest, known)]
             if owners:
                 return owners[0]
-        return "anonymous" if scope["method"] in _READING and self._public(scope["path"]) else None
+        return None
+
+    def _is_public(self, scope: Scope) -> bool:
+        return scope["method"] in _READING and self._public(scope["path"])
 
     async def _other(
         self, scope: Scope, receive: Receive, send: Send, application: Application, caller: str | None

@@ -13,6 +13,9 @@ from switchboard.catalog.query import Query
 LARGEST_BYTES = 6 * 1024 * 1024
 """More than a thousand agents take in one variant without schemas; the instance has to stay below 100 MB."""
 
+MOST = 100_000
+"""Agents in all variants together: of small ones, too."""
+
 Variant = tuple[str, bool, bool, bool, bool]
 
 
@@ -56,8 +59,10 @@ class Fragments:
 class FragmentCache:
     """Fragments by variant and agent id."""
 
-    def __init__(self, largest: int = LARGEST_BYTES) -> None:
+    def __init__(self, largest: int = LARGEST_BYTES, most: int = MOST) -> None:
         self._largest = largest
+        self._most = most
+        self._count = 0
         self._variants: dict[Any, dict[str, Fragments]] = {}
         self.size = 0
 
@@ -70,12 +75,18 @@ class FragmentCache:
         if fragments is not None and fragments.agent is agent:
             return fragments
         if fragments is not None:
-            self.size -= fragments.size
-        if self.size > self._largest:
-            self._variants = {variant: {}}
-            known = self._variants[variant]
-            self.size = 0
+            del known[agent.id]
+            self._note(-1, -fragments.size)
+        if self.size > self._largest or self._count >= self._most:
+            known = {}
+            self._variants = {variant: known}
+            self._count = self.size = 0
         fragments = Fragments(agent, query, encode)
-        known[agent.id] = fragments
-        self.size += fragments.size
+        if self._most:
+            known[agent.id] = fragments
+            self._note(1, fragments.size)
         return fragments
+
+    def _note(self, count: int, size: int) -> None:
+        self._count += count
+        self.size += size

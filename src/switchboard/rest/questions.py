@@ -1,5 +1,6 @@
 """What a discovery request asks for: its query, read once and remembered, and the wishes in its headers."""
 
+import re
 import zlib
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -9,12 +10,13 @@ from msgspec import Struct
 
 from switchboard.catalog import patterns
 from switchboard.catalog.errors import InvalidQuery
-from switchboard.catalog.query import Query, parse_query
+from switchboard.catalog.query import MOST_ENTRIES, Query, parse_query
 from switchboard.rest.answers import new_request_id, request_id
+from switchboard.rest.replies import Headers
 
 _MOST_PARAMETERS = 100
-
-Headers = list[tuple[bytes, bytes]]
+_ONE_AGENT = re.compile(rb"(?:agent|agent_id|node_id)=([A-Za-z0-9_.:-]+)")
+_MANY_AGENTS = re.compile(rb"(?:agent_ids|node_ids)=([A-Za-z0-9_.:,-]+)")
 
 
 class Wishes(Struct, frozen=True):
@@ -35,9 +37,10 @@ class Question:
     __slots__ = ("asked", "filters", "is_lookup", "query", "tag", "used")
 
     def __init__(self, text: bytes) -> None:
-        self.query = query = parse_query(pairs(text))
+        lookup = _lookup(text)
+        self.query = query = lookup or parse_query(pairs(text))
         self.tag = b"%08x" % zlib.crc32(msgspec.json.encode(query))
-        self.is_lookup = bool(query.agents) and all(map(patterns.is_exact, query.agents))
+        self.is_lookup = lookup is not None or (bool(query.agents) and all(map(patterns.is_exact, query.agents)))
         """Whether it names agents by id: there are too many different ones to remember every answer."""
         self.filters = filters_of(query)
         self.used = _used(query)
@@ -81,6 +84,18 @@ def wishes(headers: Headers) -> Wishes:
     return Wishes(request_id(identity.decode("latin-1")) if identity else new_request_id(), has, encodings)
 
 
+def _lookup(text: bytes) -> Query | None:
+    """Read a question that only names agents, which most do, for a fifth of the time; None for every other."""
+    one = _ONE_AGENT.fullmatch(text)
+    if one is not None:
+        return Query(agents=(one[1].decode(),))
+    many = _MANY_AGENTS.fullmatch(text)
+    if many is None or many[1].count(b",") >= MOST_ENTRIES:
+        return None
+    named = tuple(sorted({*many[1].decode().split(",")} - {""}))
+    return Query(agents=named) if named else None
+
+
 def pairs(text: bytes) -> list[tuple[str, str]]:
     """Decode the parameters; a flood of them is refused before they are looked at."""
     if text.count(b"&") >= _MOST_PARAMETERS:
@@ -96,16 +111,21 @@ def pairs(text: bytes) -> list[tuple[str, str]]:
 
 def filters_of(query: Query) -> dict[str, Any]:
     """Return what a query asks for, as a log says it."""
-    given = {
-        "agent_ids": list(query.agents),
-        "reasoner": query.reasoner,
-        "skill": query.skill,
-        "tags": list(query.tags),
-        "health_status": query.health,
-    }
-    return {**{name: value for name, value in given.items() if value}, "format": query.format}
+    given: dict[str, Any] = {}
+    if query.agents:
+        given["agent_ids"] = query.agents
+    if query.reasoner:
+        given["reasoner"] = query.reasoner
+    if query.skill:
+        given["skill"] = query.skill
+    if query.tags:
+        given["tags"] = query.tags
+    if query.health:
+        given["health_status"] = query.health
+    given["format"] = query.format
+    return given
 
 
 def _used(query: Query) -> tuple[str, ...]:
-    given = {"agent": query.agents, "reasoner": query.reasoner, "skill": query.skill, "tag": query.tags}
-    return tuple(name for name, wanted in given.items() if wanted)
+    given = (("agent", query.agents), ("reasoner", query.reasoner), ("skill", query.skill), ("tag", query.tags))
+    return tuple([name for name, wanted in given if wanted])

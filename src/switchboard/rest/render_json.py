@@ -10,6 +10,7 @@ from switchboard.catalog.names import address_of, target
 from switchboard.catalog.query import Query
 
 encode = msgspec.json.encode
+SEPARATOR = b","
 
 
 def agent_fragments(agent: Agent, query: Query) -> tuple[bytes, tuple[bytes, ...]]:
@@ -38,8 +39,8 @@ def agent_heartbeat(seen: bytes) -> bytes:
 
 
 def document(summary: dict[str, Any], agents: Sequence[bytes]) -> bytes:
-    """Put the whole answer together."""
-    return b'%b,"capabilities":[%b]}' % (encode(summary)[:-1], b",".join(agents))
+    """Put the whole answer together; the agents come in pieces."""
+    return b"".join((encode(summary)[:-1], b',"capabilities":[', *agents, b"]}"))
 
 
 def _capability(agent: Agent, item: Capability, query: Query) -> dict[str, Any]:

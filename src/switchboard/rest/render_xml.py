@@ -14,6 +14,7 @@ from switchboard.catalog.model import Agent, Capability
 from switchboard.catalog.names import address_of, target
 from switchboard.catalog.query import Query
 
+SEPARATOR = b""
 # What XML 1.0 cannot hold in any spelling: control characters, surrogates, two non-characters.
 _IMPOSSIBLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ATTRIBUTES = (("minimum", "min"), ("maximum", "max"), ("min", "min"), ("max", "max"), ("default", "default"))
@@ -52,7 +53,7 @@ def document(summary: dict[str, Any], agents: Sequence[bytes]) -> bytes:
         f'<?xml version="1.0" encoding="UTF-8"?>\n<discovery discovered_at="{summary["discovered_at"]}">\n'
         f"<summary{_attributes(counts)}/>\n<capabilities>\n"
     )
-    return b"%b%b</capabilities>\n</discovery>\n" % (head.encode(), b"".join(agents))
+    return b"".join((head.encode(), *agents, b"</capabilities>\n</discovery>\n"))
 
 
 def _capability(agent: Agent, item: Capability, query: Query) -> str:

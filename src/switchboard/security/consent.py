@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from switchboard.actions.ports import Call, Client, Clock, Consent
 from switchboard.catalog.bindings import Binding, Script
+from switchboard.catalog.caches import USUAL, Cache, Caches
 from switchboard.catalog.errors import ConsentRequired, NotSupported, UnknownTool
 from switchboard.catalog.model import App, Caller, Capability, Owner
 from switchboard.catalog.text import clean, nearest
@@ -31,6 +32,7 @@ from switchboard.security.trust import Contacts, Differences, Vouched, confirmat
 
 _ONCE_S = 600.0
 _ROUNDS = 3
+_MOST_LOOKS = 10
 _MOST_APPS = 64
 _MANY_PASSING = 1000
 _MOST_ASKING = 5
@@ -75,6 +77,7 @@ class UsersConsent(Consent):
         by_client: bool = False,
         namesakes: Namesakes = lambda _: (),
         dev: bool = False,
+        caches: Caches = USUAL,
     ) -> None:
         self._records = records
         self._contacts = contacts
@@ -84,7 +87,7 @@ class UsersConsent(Consent):
         self._by_client = by_client
         self._namesakes = namesakes
         self._dev = dev
-        self._looks: dict[tuple[str, str], _Look] = {}
+        self._looks: Cache[tuple[str, str], _Look] = Cache(caches.most(_MOST_APPS))
         self._once: dict[tuple[str, ...], float] = {}
         self._asking: dict[tuple[str, ...], Task[None]] = {}
         self._passing: dict[str, _Passing] = {}
@@ -93,7 +96,7 @@ class UsersConsent(Consent):
     async def require(self, call: Call, client: Client) -> None:
         """Let the call pass if the user allows it, now or before."""
         for _ in range(_ROUNDS):
-            matter = await self._matter(call)
+            matter = await self._current_matter(call)
             if matter is None:
                 return
             if matter.verdict.standing == "denied":
@@ -167,6 +170,19 @@ class UsersConsent(Consent):
 
         await self._records.change(origin_of(owner), owner.id, after)
 
+    async def _current_matter(self, call: Call) -> Matter | None:
+        """Return what has to be asked now.
+
+        What was read is current when this returns: a question that ends later is still open, and joined.
+        """
+        mark, matter = self._records.mark(), await self._matter(call)
+        for _ in range(_MOST_LOOKS):
+            now = self._records.mark()
+            if matter is None or now == mark:
+                break
+            mark, matter = now, await self._matter(call)
+        return matter
+
     async def _matter(self, call: Call, *, asked: bool = False) -> Matter | None:
         """Return what has to be asked, or that the user said no; None where nothing has, unless it is `asked` for."""
         owner = call.owner
@@ -199,11 +215,7 @@ class UsersConsent(Consent):
         key = (origin_of(owner), owner.id)
         look = self._looks.get(key)
         if look is None or look.app is not owner:
-            look = _Look(owner, {tool.id: seen(tool) for tool in owner.capabilities})
-            self._looks.pop(key, None)
-            self._looks[key] = look
-            while len(self._looks) > _MOST_APPS:
-                del self._looks[next(iter(self._looks))]
+            look = self._looks.keep(key, _Look(owner, {tool.id: seen(tool) for tool in owner.capabilities}))
         return look.tools
 
     async def _vouched(self, owner: Owner) -> Mapping[str, Vouched]:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from switchboard.actions.ports import Clock
+from switchboard.catalog.caches import USUAL, Cache, Caches
 from switchboard.catalog.errors import VaultUnavailable
 from switchboard.security.grants import Record
 from switchboard.vaults.vault import Vault
@@ -19,6 +20,8 @@ from switchboard.vaults.vault import Vault
 PREFIX = "consent "
 _FRESH_S = 60.0
 """For how long what was read counts, whatever the version says: people have other programs to change it with."""
+
+_MOST_KNOWN = 1000
 
 Changing = Callable[[Record], Record]
 
@@ -40,13 +43,20 @@ class _Unkept(Struct, frozen=True):
 class Records:
     """The records of every app, from the vault or, without one, from memory."""
 
-    def __init__(self, vault: Vault, clock: Clock, report: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        vault: Vault,
+        clock: Clock,
+        report: Callable[[str], None] = lambda _: None,
+        caches: Caches = USUAL,
+    ) -> None:
         self._vault = vault
         self._clock = clock
-        self._known: dict[tuple[str, str], _Known] = {}
+        self._known: Cache[tuple[str, str], _Known] = Cache(caches.most(_MOST_KNOWN))
         self._unkept: dict[tuple[str, str], _Unkept] = {}
         self._last: dict[tuple[str, str], Record] = {}
         self._report = report
+        self._noted = object()
         self.unavailable: str | None = None
         """Why nothing can be kept beyond this process, where that is so."""
 
@@ -56,6 +66,10 @@ class Records:
         if found is None or found.until < self._clock.passed() or found.version != self._vault.version():
             return None
         return found.record
+
+    def mark(self) -> object:
+        """Return something that is equal for as long as nothing is decided, here or elsewhere."""
+        return self._vault.version(), self._noted
 
     def last(self, origin: str, app: str) -> Record:
         """Return a record as it was last read or changed, without asking the vault."""
@@ -82,6 +96,7 @@ class Records:
         try:
             self._vault.change(name_of(origin, app), replaced)
         except VaultUnavailable as error:
+            self._noted = object()
             self._note(error.message)
             before = self._unkept.get((origin, app))
             changes = (*(before.changes if before else ()), changing)
@@ -90,6 +105,7 @@ class Records:
             after = self._last[origin, app] = changing(self.last(origin, app))
             return after
         self._note(None)
+        self._noted = object()
         self._known.pop((origin, app), None)
         self._last[origin, app] = after
         return after
@@ -141,7 +157,7 @@ class Records:
         if unkept is not None and unkept.version != version:
             self._unkept.pop((origin, app), None)  # somebody can write again: what stands there now is the user's word
         record = self._last[origin, app] = self._with_unkept(record)
-        self._known[origin, app] = _Known(record, version, self._clock.passed() + _FRESH_S)
+        self._known.keep((origin, app), _Known(record, version, self._clock.passed() + _FRESH_S))
         return record
 
     def _with_unkept(self, record: Record) -> Record:

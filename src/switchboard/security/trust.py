@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from switchboard.actions.ports import Clock
 from switchboard.catalog.bindings import AppCredential, Cookie, Http, OAuth2
+from switchboard.catalog.caches import USUAL, Cache, Caches
 from switchboard.catalog.model import App
 from switchboard.catalog.text import clean
 from switchboard.net.guard import read as read_address
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from switchboard.net.fetch import Fetch
 
 _FRESH_S = 3600.0
+_MOST_SEEN = 1000
 _LONGEST = 120
 _MARK = 16
 PLAIN = "-"
@@ -97,10 +99,10 @@ def differences(before: Confirmed, now: Confirmed) -> Differences:
 class Contacts:
     """Looks at the certificates of hosts, each at most once an hour."""
 
-    def __init__(self, fetch: "Callable[[], Fetch]", clock: Clock) -> None:
+    def __init__(self, fetch: "Callable[[], Fetch]", clock: Clock, caches: Caches = USUAL) -> None:
         self._fetch = fetch
         self._clock = clock
-        self._seen: dict[str, tuple[float, Vouched]] = {}
+        self._seen: Cache[str, tuple[float, Vouched]] = Cache(caches.most(_MOST_SEEN))
 
     def known(self, app: App) -> dict[str, Vouched] | None:
         """Return who vouches for every place of an app, if all were looked at lately."""
@@ -121,7 +123,8 @@ class Contacts:
         wanted = places(app)
         vouched = await gather(*(self._look(place) for place in wanted))
         until = self._clock.passed() + _FRESH_S
-        self._seen.update({place: (until, one) for place, one in zip(wanted, vouched, strict=True)})
+        for place, one in zip(wanted, vouched, strict=True):
+            self._seen.keep(place, (until, one))
         return dict(zip(wanted, vouched, strict=True))
 
     async def _look(self, place: str) -> Vouched:

@@ -7,12 +7,14 @@ sensible size, and no folder is walked deeper than its layout says. Knows nothin
 import re
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, final
 
 from msgspec.structs import replace
 
 from switchboard.actions.ports import Source
+from switchboard.catalog.caches import USUAL, Caches
 from switchboard.catalog.findings import Finding, Problem
 from switchboard.catalog.model import App, Platform
 from switchboard.descriptors import aai
@@ -35,10 +37,12 @@ class Desktop(Source):
     the bytes themselves stay in the file.
     """
 
-    def __init__(self, places: Iterable[Place], system: Platform) -> None:
+    def __init__(self, places: Iterable[Place], system: Platform, caches: Caches = USUAL) -> None:
         self._places = tuple(places)
         self._system: Platform = system
+        self._caches = caches
         self._known: dict[Path, _Known] = {}
+        self._reusable: dict[Path, _Known] = {}
 
     async def load(self) -> tuple[Finding, ...]:
         """Scan in a thread: file systems can be slow."""
@@ -50,7 +54,7 @@ class Desktop(Source):
         """Return the file of an app that this source has found, as it is now."""
         from asyncio import to_thread  # noqa: PLC0415 - as above
 
-        path = next((path for path, known in self._known.items() if known.finding.app is app), None)
+        path = next((path for path, known in self._known.items() if known.finding.app == app), None)
         if path is None:
             return None
         try:
@@ -64,6 +68,7 @@ class Desktop(Source):
         look = _Look(seen=set(), known={})
         found = tuple(finding for place in self._places for finding in self._in_place(place, look))
         self._known = look.known
+        self._reusable = dict(islice(look.known.items(), self._caches.most(len(look.known))))
         return found
 
     def _in_place(self, place: Place, look: "_Look") -> Iterator[Finding]:
@@ -96,7 +101,7 @@ class Desktop(Source):
         site = _site(path) if place.holds_copies else None
         if site == "":
             return _broken(place, path, "is a copy without its note: aai.json.meta cannot be read, or names no site")
-        known = self._known.get(path)
+        known = self._reusable.get(path)
         digest = blake2b(raw, digest_size=16).digest()
         if known is None or (known.digest, known.site, known.finding.source) != (digest, site, place.label):
             known = _Known(digest, site, self._read(place, candidate, raw, site))

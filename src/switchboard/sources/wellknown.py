@@ -9,6 +9,7 @@ import os
 from asyncio import Lock, to_thread
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from threading import Lock as ThreadLock
 from typing import TYPE_CHECKING, NamedTuple, final
@@ -17,6 +18,7 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from switchboard.actions.ports import Clock, Web, WebApp
+from switchboard.catalog.caches import USUAL, Cache, Caches
 from switchboard.catalog.errors import (
     CallTimeout,
     InvalidDescriptor,
@@ -72,6 +74,7 @@ class WellKnown(Web):
         *,
         patience_s: float = 10.0,
         most_sites: int = _MOST_SITES,
+        caches: Caches = USUAL,
     ) -> None:
         self._folder = folder
         self._fetch = fetch
@@ -79,7 +82,8 @@ class WellKnown(Web):
         self._patience_s = patience_s
         self._most_sites = most_sites
         self._locks: WeakValueDictionary[str, Lock] = WeakValueDictionary()
-        self._apps = LastRead(system)
+        self._caches = caches
+        self._apps = LastRead(system, caches.most(_WHOLE))
         self._index: dict[str, _Listed] = {}
         self._silent: dict[str, tuple[float, str]] = {}
         """Until when a site is left alone, and why."""
@@ -211,7 +215,7 @@ class WellKnown(Web):
             known = before.get(folder.name)
             fresh = known is not None and known.signature == signature
             now[folder.name] = known if known and fresh else _Listed(signature, self._listed(folder))
-        self._index = now
+        self._index = dict(islice(now.items(), self._caches.most(len(now))))
         unwritten = self._unwritten
         kept = [one.found for one in now.values() if one.found is not None and one.found.origin not in unwritten]
         return [*kept, *self._others(unwritten)]
@@ -247,9 +251,8 @@ class LastRead:
 
     def __init__(self, system: Platform, most: int = _WHOLE) -> None:
         self._system: Platform = system
-        self._most = most
         self._lock = ThreadLock()
-        self._last: dict[str, tuple[bytes, App]] = {}
+        self._last: Cache[str, tuple[bytes, App]] = Cache(most)
 
     def read(self, raw: bytes, origin: str) -> App:
         """Return the app of a descriptor, and remember it.
@@ -261,10 +264,7 @@ class LastRead:
             known = self._last.get(origin)
         app = known[1] if known is not None and known[0] == raw else self.parsed(raw, origin)
         with self._lock:
-            self._last.pop(origin, None)
-            self._last[origin] = (raw, app)
-            while len(self._last) > self._most:
-                del self._last[next(iter(self._last))]
+            self._last.keep(origin, (raw, app))
         return app
 
     def parsed(self, raw: bytes, origin: str) -> App:
