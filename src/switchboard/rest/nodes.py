@@ -42,10 +42,11 @@ class Nodes:
         """Return the routes."""
         base = "/api/v1/nodes"
         return [
+            # The first that fits is taken, and most requests are heartbeats.
+            Route(f"{base}/{{agent_id:path}}/heartbeat", self.heartbeat, methods=["POST"]),
             Route(base, self.register, methods=["POST"]),
             Route(base, self.list, methods=["GET"]),
             Route(f"{base}/register", self.register, methods=["POST"]),
-            Route(f"{base}/{{agent_id:path}}/heartbeat", self.heartbeat, methods=["POST"]),
             Route(f"{base}/{{agent_id:path}}/status", self.renew, methods=["PATCH"]),
             Route(f"{base}/{{agent_id:path}}/status", self.status, methods=["GET"]),
             Route(f"{base}/{{agent_id:path}}/shutdown", self.shutdown, methods=["POST"]),

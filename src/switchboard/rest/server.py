@@ -205,6 +205,7 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # nobody here asks where a request is from, so nobody need be believed
             timeout_graceful_shutdown=_DRAIN_S,
             timeout_keep_alive=75,
         )
