@@ -25,8 +25,8 @@ import msgspec
 from msgspec import Struct
 
 from bench import agents
-from bench.discovery import Process, allow_files, running
 from bench.figures import Figure
+from bench.http_servers import Process, allow_files, running
 from bench.load import Job, LoadGenerator
 
 PATH = "/api/v1/discovery/watch"
