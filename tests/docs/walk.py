@@ -134,7 +134,7 @@ class Walk:
         """Paste the configuration of a client, with the real path, and see that the client starts what it names."""
         (name,) = json.loads(block.text)["mcpServers"]
         file = self.checkout / "client.json"
-        file.write_text(block.text.replace("/path/to/", f"{self.checkout}/"), encoding="utf-8")
+        file.write_text(self._real(block.text).replace("/path/to/", f"{self.checkout}/"), encoding="utf-8")
         ask = f"npx -y {INSPECTOR}@{version()} --cli --config {file} --server {name} --method tools/list"
         assert "exec" in self.type(ask), str(block)
 
