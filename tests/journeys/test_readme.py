@@ -15,7 +15,7 @@ READMES = (ROOT / "README.md", ROOT / "README.zh-CN.md")
 
 
 def test_everything_on_the_first_page_works_as_pasted(tmp_path: Path) -> None:
-    """From `make run` to a capability executed over REST, from Python, from Go, and over MCP, with agents in one list."""
+    """From `make run` to a capability executed over REST, from Python, from Go, and over MCP: apps and agents."""
     need_tools()
     need_go()
     (tmp_path / ".cursor").mkdir()  # they have the client that the page names
