@@ -1,6 +1,6 @@
 """Writes docs/reference/commands.md from the parsers of both commands: `python -m tools.command_reference`.
 
-What the parsers do not know (shapes of JSON, variables, completion) stands in command_reference.md beside this.
+What the parsers do not know (shapes of JSON, variables, completion) stands in command_reference.txt beside this.
 """
 
 import sys
@@ -15,7 +15,7 @@ from switchboard.cli import app
 from switchboard.gateway_arguments import EXAMPLES, parser
 from switchboard.manners import EXIT_CODES
 
-TEXTS = Path(__file__).with_suffix(".md")
+TEXTS = Path(__file__).with_suffix(".txt")
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs/reference/commands.md"
 _HIDDEN = ("help", "install_completion", "show_completion")
 _INTRO = """# Commands

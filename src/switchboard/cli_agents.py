@@ -22,12 +22,38 @@ class Format(StrEnum):
     compact = "compact"
 
 
+def _first(context: typer.Context, parameter: typer.CallbackParam, value: str | None) -> str | None:
+    """Return the first of several: the environment names all control planes for a gateway, and a command asks one."""
+    source = context.get_parameter_source(parameter.name or "")
+    if value is None or source is None or source.name != "ENVIRONMENT":
+        return value
+    return next(iter(value.split()), value)
+
+
+def _first_key(context: typer.Context, parameter: typer.CallbackParam, value: str | None) -> str | None:
+    key = _first(context, parameter, value)
+    return None if key == "-" else key
+
+
 Server = Annotated[
-    str, typer.Option("--server", envvar="AGENTFIELD_SERVER", help="Address of the control plane.", metavar="URL")
+    str,
+    typer.Option(
+        "--server",
+        envvar="AGENTFIELD_SERVER",
+        help="Address of the control plane; where the variable has several, the first.",
+        metavar="URL",
+        callback=_first,
+    ),
 ]
 Key = Annotated[
     str | None,
-    typer.Option("--api-key", envvar="AGENTFIELD_API_KEY", help="API key of the control plane.", metavar="KEY"),
+    typer.Option(
+        "--api-key",
+        envvar="AGENTFIELD_API_KEY",
+        help="API key of the control plane.",
+        metavar="KEY",
+        callback=_first_key,
+    ),
 ]
 LOCAL = "http://localhost:8080"
 

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,39 +11,51 @@ from switchboard.cli_permissions import AsJson
 from switchboard.manners import FAILED, OK, Failure, examples, misused
 from switchboard.progress import waiting
 
+if TYPE_CHECKING:
+    from switchboard.catalog.findings import Finding
+
 app = typer.Typer()
-_NAME_ONE = "Name an aai.json, or a folder with one in it."
+_NAME_ONE = "Name an aai.json, a folder with one in it, or an https address."
 
 
 @app.command(
     epilog=examples(
         "switchboard check aai.json",
+        "switchboard check https://shop.example.com",
+        "switchboard check --dev http://localhost:8000",
         "switchboard check --json build/aai.json",
         "switchboard check --canonical old.json > aai.json",
     )
 )
 def check(
-    file: Annotated[Path, typer.Argument(help="An aai.json, or a folder with one in it.", show_default=False)],
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE_OR_URL",
+            help="An aai.json, a folder with one in it, or the https address of one or of the site that has it.",
+            show_default=False,
+        ),
+    ],
     *,
     json: Annotated[bool, typer.Option("--json", help="Print the problems as JSON, for scripts.")] = False,
     canonical: Annotated[
         bool, typer.Option("--canonical", help="Print the descriptor in the canonical form, if it can be read.")
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Let warnings fail the check, too.")] = False,
+    dev: Annotated[bool, typer.Option("--dev", help="Also ask this machine, over plain http.")] = False,
 ) -> None:
     """Say what is wrong with an aai.json, every problem with its JSON path.
 
-    Exit code 0: it can be used. 1: it cannot (or, with --strict, has warnings). 2: there is no such file.
+    A site is asked for its /.well-known/aai.json, in the way in which a gateway asks, and judged as a gateway does.
+
+    Exit code 0: it can be used. 1: it cannot (or, with --strict, has warnings). 2: there is none that can be read.
     """
-    if str(file).startswith(("http:/", "https:/")):
-        misused("This version checks files only. Download the descriptor first, to a file.")
     if json and canonical:
         misused("--json and --canonical cannot be printed together. Choose one.")
-    path = file / "aai.json" if file.is_dir() else file
-    try:
-        finding, written = local_apps.check(path)
-    except OSError as error:
-        misused(f"{terminal.one_line(str(path))} cannot be read: {error.strerror or error}. {_NAME_ONE}")
+    is_address = "://" in place
+    if dev and not is_address:
+        misused("--dev is for addresses on this machine, such as http://localhost:8000. Leave it out for a file.")
+    finding, written = _checked_at(place, dev=dev) if is_address else _checked(Path(place))
     if json:
         typer.echo(terminal.problems_json(finding))
     else:
@@ -54,6 +66,29 @@ def check(
         typer.echo(written.decode())
     if not finding.usable or (strict and finding.problems):
         raise typer.Exit(FAILED)
+
+
+def _checked(file: Path) -> "tuple[Finding, bytes | None]":
+    path = file / "aai.json" if file.is_dir() else file
+    try:
+        return local_apps.check(path)
+    except OSError as error:
+        misused(f"{terminal.one_line(str(path))} cannot be read: {error.strerror or error}. {_NAME_ONE}")
+
+
+def _checked_at(url: str, *, dev: bool) -> "tuple[Finding, bytes | None]":
+    from switchboard.catalog.errors import RefusedAddress, SwitchboardError  # noqa: PLC0415 - files need none of it
+
+    try:
+        with waiting("Asking the site"):
+            return local_apps.check_at(url, dev=dev)
+    except RefusedAddress as error:
+        hint = (
+            "" if dev or not url.lower().startswith("http://") else " With --dev, this machine is asked over http, too."
+        )
+        misused(f"{error.message}{hint}")
+    except SwitchboardError as error:
+        misused(error.message)
 
 
 def _clients() -> list[str]:

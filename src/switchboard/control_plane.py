@@ -393,7 +393,8 @@ def serve(settings: ServeSettings, clock: Clock | None = None) -> int:
         listener = bind(settings.host, settings.port)
     except OSError as error:
         where = f"{settings.host}:{settings.port}"
-        other = "Choose another address with --host." if error.errno != EADDRINUSE else "Choose another with --port."
+        taken = "Choose another port with --port or SWITCHBOARD_PORT, as in `SWITCHBOARD_PORT=8081 make run`."
+        other = taken if error.errno == EADDRINUSE else "Choose another address with --host or SWITCHBOARD_HOST."
         raise NotServing(f"Cannot listen on {where}: {error.strerror or error}. {other}") from error
     allow_connections()
     host, port = listener.getsockname()[:2]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from switchboard.net.fetch import Fetch
     from switchboard.sources.control_plane import ControlPlanes
     from switchboard.sources.places import Surroundings
+    from switchboard.sources.published import Published
     from switchboard.telemetry.logs import Log
 
 
@@ -146,6 +147,37 @@ def check(path: "Path") -> "tuple[Finding, bytes | None]":
     problems = (*reading.problems, *schema_problems(reading))
     finding = Finding(source="file", location=shown(path), app=reading.app, problems=problems)
     return finding, aai.write(reading.app) if reading.app else None
+
+
+def check_at(url: str, *, dev: bool = False) -> "tuple[Finding, bytes | None]":
+    """Read the descriptor at an address, or that of a site, as `check` does; what only a program could run is wrong.
+
+    Raises:
+        SwitchboardError: it cannot be fetched.
+    """
+    from asyncio import run
+
+    from switchboard.catalog.findings import Finding
+    from switchboard.descriptors import aai
+    from switchboard.descriptors.check import schema_problems
+    from switchboard.descriptors.web import read_web
+    from switchboard.settings import system
+
+    found = run(_published(url, dev=dev))
+    reading = read_web(found.raw, system=system(), origin=found.origin)
+    problems = (*reading.problems, *schema_problems(reading))
+    finding = Finding(source="web", location=found.shown, app=reading.app, problems=problems)
+    return finding, aai.write(reading.app) if reading.app else None
+
+
+async def _published(url: str, *, dev: bool) -> "Published":
+    from switchboard.sources.published import published
+
+    fetch = strangers(dev=dev)
+    try:
+        return await published(url, fetch)
+    finally:
+        await fetch.close()
 
 
 def publishable(path: "Path") -> "tuple[Finding, bytes]":

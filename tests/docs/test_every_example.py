@@ -46,6 +46,13 @@ RUN: dict[str, dict[str, str]] = {
     "docs/api/AGENT_REGISTRATION.md": API,
     "docs/api/DISCOVERY_API.md": API,
     "docs/api/EXECUTION_API.md": API,
+    "docs/api/REGISTRY_API.md": API,
+    "docs/api/WATCH_API.md": API,
+    "docs/api/MCP_HTTP.md": {
+        **API,
+        "allowed": "test_documents.py::test_the_rules_shown_let_the_call_pass_that_was_refused",
+        "config": "test_documents.py::test_the_configuration_shown_opens_the_door",
+    },
     "docs/gateway.md": {
         "": "test_gateway_docs.py::test_every_example_of_the_reference_does_what_it_shows",
         "site": "test_gateway_docs.py::test_every_example_of_the_reference_does_what_it_shows",

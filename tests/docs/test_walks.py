@@ -43,12 +43,12 @@ def test_agents_in_python_and_go_find_and_call_each_other(tmp_path: Path) -> Non
 
 
 def test_a_control_plane_with_keys_and_rules_is_set_up(tmp_path: Path) -> None:
-    """The page for platform teams, from the settings file to the refusal and the metrics."""
+    """The page for platform teams, from the settings file to a published app and what a model may not run."""
     need_tools()
     with Walk(tmp_path) as reader:
         reader.follow(ROOT / "docs/guides/PLATFORM_TEAMS.md")
 
-        assert reader.answer.startswith("agentfield_discovery_requests_total")
+        assert reader.answer == '"code":"CONSENT_REQUIRED"\n'
 
 
 @pytest.mark.parametrize("guide", ["AI_ORCHESTRATOR", "DYNAMIC_ROUTING", "SCHEMA_VALIDATION"])

@@ -134,13 +134,15 @@ class Walk:
         """Paste the configuration of a client, with the real path, and see that the client starts what it names."""
         (name,) = json.loads(block.text)["mcpServers"]
         file = self.checkout / "client.json"
-        file.write_text(block.text.replace("/path/to/", f"{self.checkout}/"), encoding="utf-8")
+        file.write_text(self._real(block.text).replace("/path/to/", f"{self.checkout}/"), encoding="utf-8")
         ask = f"npx -y {INSPECTOR}@{version()} --cli --config {file} --server {name} --method tools/list"
         assert "exec" in self.type(ask), str(block)
 
     def _start(self, text: str) -> None:
         """Start something in another terminal, and wait until it is of use."""
         known = self._agents()
+        if "make run" in text:
+            self._require_nothing_to_install()
         process = self._open("bash", "-c", self._real(text), stdin=subprocess.DEVNULL)
         self._others.append(process)
         if "http.server" in text:
@@ -152,6 +154,11 @@ class Walk:
         else:
             wait_until(lambda: (self._agents() or 0) > (known or 0))
         assert process.poll() is None, text
+
+    def _require_nothing_to_install(self) -> None:
+        """See that `make run` only runs: this checkout is gone soon, and would be what our environment is made of."""
+        asked = subprocess.run(["make", "-q", ".venv/run.stamp"], cwd=self.checkout, check=False)  # noqa: S607 - from the PATH
+        assert asked.returncode == 0, "the environment is older than what it is made from; run: make setup"
 
     def _agents(self) -> int | None:
         """Return how many agents the control plane of the document knows; None without one."""

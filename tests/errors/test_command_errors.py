@@ -40,7 +40,9 @@ class Ground:
         self.plane.register(registration("writer", skills={"go": []}))
         discovery, nodes = "/api/v1/discovery/capabilities", "/api/v1/nodes"
         page = Page(body=b"<h1>Welcome</h1>", kind="text/html")
-        self.site = Site({discovery: page, f"/json{nodes}": Page(body=b'{"a": 1}', kind="application/json")})
+        self.site = Site(
+            {discovery: page, "/page": page, f"/json{nodes}": Page(body=b'{"a": 1}', kind="application/json")}
+        )
         (folder / "empty").mkdir()
         (folder / "half.json").write_text('{"half": ')
         (folder / "secret.json").write_text("{}")
@@ -117,7 +119,17 @@ ROWS = [
         ("switchboard", "check", "/dev/null"), 2, ("/dev/null cannot be read", "not a regular file", "Name an aai.json")
     ),
     Row(("switchboard", "check", NOT_UTF_8), 2, ("cannot be read", "No such file", "Name an aai.json")),
-    Row(("switchboard", "check", "https://example.com/aai.json"), 2, ("checks files only", "Download")),
+    Row(("switchboard", "check", "{site}"), 2, ("is not called: it is not https", "With --dev")),
+    Row(("switchboard", "check", "https://127.0.0.1:1/aai.json"), 2, ("is this machine; --dev allows that",)),
+    Row(("switchboard", "check", "https://10.0.0.1/aai.json"), 2, ("10.0.0.1 is not public", "Correct the address")),
+    Row(("switchboard", "check", "https://ada:pw@127.0.0.1:1/aai.json"), 2, ("is not called",)),
+    Row(("switchboard", "check", "ftp://example.com/aai.json"), 2, ("is not called: it is not https",)),
+    Row(("switchboard", "check", "--dev", "{site}"), 2, ("/.well-known/aai.json answers 404", "Put the descriptor")),
+    Row(
+        ("switchboard", "check", "--dev", "{site}/page"), 2, ("/page answers with a page, not with JSON", "name where")
+    ),
+    Row(("switchboard", "check", "--dev", "http://127.0.0.1:1"), 2, ("does not answer", "Try again later")),
+    Row(("switchboard", "check", "--dev", "secret.json"), 2, ("--dev is for addresses", "Leave it out")),
     Row(("switchboard", "execute"), 2, ("Missing argument", "switchboard execute --help")),
     Row(("switchboard", "execute", ""), 2, ("Name what to run", "switchboard discover")),
     Row(("switchboard", "execute", "a:b", "--input", "{half"), 2, ("--input must be a JSON object", "for example")),
@@ -173,7 +185,11 @@ ROWS = [
     Row(("switchboard", "execute", f"writer:{NOT_UTF_8}"), 1, ("has no tool", "Ask what it has"), KEY),
     Row(("switchboard", "execute", "writter:go"), 1, ("There is no app 'writter'", "Did you mean writer?"), KEY),
     Row(("switchboard", "execute", "writer:go"), 1, ("does not answer", "Try again later"), KEY),
-    Row(("switchboard", "serve", "--port", "{taken}"), 1, ("Cannot listen on 127.0.0.1:{taken}", "--port")),
+    Row(
+        ("switchboard", "serve", "--port", "{taken}"),
+        1,
+        ("Cannot listen on 127.0.0.1:{taken}", "--port or SWITCHBOARD_PORT"),
+    ),
     Row(("switchboard", "serve", "--host", "300.1.1.1", "--api-key", "x"), 1, ("Cannot listen on 300.1.1.1", "--host")),
     Row(
         ("switchboard", "serve", "--port", "0", "--database-url", "sqlite:///{folder}/empty"),

@@ -60,6 +60,19 @@ def test_a_program_is_called_through_the_gateway_and_ends_with_it(tmp_path: Path
     assert not any(Path(f"/proc/{pid}").exists() for pid in running)
 
 
+def test_the_notes_of_the_sample_home_are_kept_beside_them(tmp_path: Path) -> None:
+    """Its command is found from the folder of the descriptor, wherever the home is; another start has the notes."""
+    install(tmp_path, "home/com.example.notes", "com.example.notes")
+    for number in (1, 2):
+        with Gateway(tmp_path, command=ALLOWED) as gateway:
+            gateway.initialize()
+            added = call(gateway, "com.example.notes", "add_note", text="Tee \U0001fad6")
+            listed = call(gateway, "com.example.notes", "list_notes", most=1)
+
+        assert added["structuredContent"] == {"id": number, "text": "Tee \U0001fad6", "tag": "home"}
+        assert listed["structuredContent"] == {"notes": [added["structuredContent"]]}
+
+
 @requirement("exec:order:desktop", "errors:gateway:app-not-running")
 def test_an_app_on_the_bus_is_called_through_the_gateway(tmp_path: Path) -> None:
     """SERVICE_UNAVAILABLE while it does not run, its answer when it does."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+from tests.gateways import Site, web_app
 from tests.journeys.waiting import wait_until
 from tests.servers import ControlPlane
 from tests.support import requirement
@@ -164,6 +165,24 @@ def test_check_writes_the_canonical_form(run: Run, tmp_path: Path) -> None:
     assert run("switchboard", "check", "--strict", str(file)).returncode == 0
 
 
+def test_check_asks_a_site_for_its_descriptor_and_judges_it_as_a_gateway_does(run: Run) -> None:
+    """By the site alone or by the whole address; a program that would run here is wrong on the web."""
+    with Site() as site:
+        site.publish(web_app("com.example.shop", site.url, "Shop"))
+        site.publish(json.loads(EXAMPLE.read_text(encoding="utf-8")), "/desktop.json")
+        usable = run("switchboard", "check", "--dev", site.url)
+        named = run("switchboard", "check", "--dev", "--json", f"{site.url}/.well-known/aai.json?key=hidden")
+        refused = run("switchboard", "check", "--dev", f"{site.url}/desktop.json")
+
+    place = f"{site.url}/.well-known/aai.json"
+    assert (usable.returncode, usable.stderr) == (0, "")
+    assert usable.stdout.splitlines()[-1].startswith(f"{place} is usable: com.example.shop ")
+    assert (json.loads(named.stdout)["location"], json.loads(named.stdout)["usable"]) == (place, True)
+    assert refused.returncode == 1
+    assert f"{site.url}/desktop.json: error: $.execution.type: stdio runs on this machine" in refused.stdout
+    assert site.paths() == ["/.well-known/aai.json", "/.well-known/aai.json?key=hidden", "/desktop.json"]
+
+
 def test_check_without_a_file_says_so(run: Run, tmp_path: Path) -> None:
     """A missing file and a missing argument are errors of use: exit code 2."""
     missing = run("switchboard", "check", str(tmp_path / "nowhere.json"))
@@ -173,7 +192,6 @@ def test_check_without_a_file_says_so(run: Run, tmp_path: Path) -> None:
         f"switchboard: {tmp_path}/nowhere.json cannot be read: No such file or directory. "
     )
     assert run("switchboard", "check").returncode == 2
-    assert "checks files only" in run("switchboard", "check", "https://example.com/aai.json").stderr
     assert "Choose one" in run("switchboard", "check", "--json", "--canonical", str(EXAMPLE)).stderr
     assert run("aai-gateway", "--sc").returncode == 2
 
@@ -186,6 +204,19 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, str]]:
     wait_until(lambda: plane.discover()["total_agents"] == 2)
     yield {"AGENTFIELD_SERVER": plane.url, "XDG_DATA_HOME": str(folder)}
     plane.stop()
+
+
+@pytest.mark.parametrize("keys", ["one two", "- two", "both"])
+def test_a_command_asks_the_first_of_several_control_planes(run: Run, demo: dict[str, str], keys: str) -> None:
+    """A gateway takes all that the variable names, and their keys; a command that was given one takes that one."""
+    several = {
+        **demo,
+        "AGENTFIELD_SERVER": f"{demo['AGENTFIELD_SERVER']} http://127.0.0.1:1",
+        "AGENTFIELD_API_KEY": keys,
+    }
+
+    assert run("switchboard", "discover", **several).stdout.endswith("2 agents, 1 reasoner, 2 skills\n")
+    assert run("switchboard", "agents", "--server", "http://127.0.0.1:1", **several).returncode == 1
 
 
 @requirement("execute:input:result")

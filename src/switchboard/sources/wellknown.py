@@ -34,7 +34,7 @@ from switchboard.sources.copies import Copy
 if TYPE_CHECKING:
     from switchboard.net.fetch import Answer, Fetch
 
-_PATH = "/.well-known/aai.json"
+PATH = "/.well-known/aai.json"
 _OK, _NOT_MODIFIED, _MANY, _FAILING = 200, 304, 429, 500
 _GONE = frozenset({404, 410})
 _WHOLE = 64
@@ -92,7 +92,7 @@ class WellKnown(Web):
 
     async def at(self, origin: str) -> WebApp:
         """Return the app of a site, from its copy while that is fresh."""
-        site = copies.spelled(origin + _PATH).removesuffix(_PATH)
+        site = copies.spelled(origin + PATH).removesuffix(PATH)
         lock = self._locks.setdefault(site, Lock())
         async with lock:
             known = await to_thread(self._known, site)
@@ -129,7 +129,7 @@ class WellKnown(Web):
             headers.append(("If-None-Match", known.copy.meta.validator))
         limits = Limits(seconds=self._patience_s)
         try:
-            answer = await self._fetch().send("GET", origin + _PATH, headers=headers, limits=limits)
+            answer = await self._fetch().send("GET", origin + PATH, headers=headers, limits=limits)
         except CallTimeout as error:
             self._leave_alone(origin, error)
             raise
@@ -149,17 +149,17 @@ class WellKnown(Web):
         if elsewhere != origin and not is_same_site(origin, elsewhere or ""):
             # What another site says is its own word: under the first one's name it would have its consents and secrets.
             raise UnknownApp(origin, because=f"it redirects to {elsewhere}; ask for that address instead")
-        url = origin + _PATH
+        url = origin + PATH
         if answer.status == _NOT_MODIFIED and known is not None:
             meta = copies.note(self._clock.now(), url, answer.header("etag") or known.copy.meta.etag)
             await to_thread(self._keep, origin, Copy(known.copy.raw, meta))
             return WebApp(app=known.app, origin=origin)
-        if answer.status in _GONE or (answer.status == _OK and _is_page(answer)):
+        if answer.status in _GONE or (answer.status == _OK and is_page(answer)):
             await to_thread(self._forget, origin)
-            raise UnknownApp(origin, because=f"it publishes no descriptor at {_PATH}")
+            raise UnknownApp(origin, because=f"it publishes no descriptor at {PATH}")
         if answer.status != _OK:
             if known is None:
-                raise UnknownApp(origin, because=f"it answers {answer.status} at {_PATH}")
+                raise UnknownApp(origin, because=f"it answers {answer.status} at {PATH}")
             return _old(origin, known, f"{origin} answers {answer.status}. Try again later.")
         app = await to_thread(self._apps.read, answer.body, origin)
         meta = copies.note(self._clock.now(), url, answer.header("etag"))
@@ -179,7 +179,7 @@ class WellKnown(Web):
     def _copy_of(self, origin: str) -> Copy | None:
         folder = copies.host_folder(self._folder, origin)
         copy = self._unwritten.get(origin) or (None if folder is None else copies.read(folder))
-        return copy if copy is not None and copy.meta.source_url == origin + _PATH else None
+        return copy if copy is not None and copy.meta.source_url == origin + PATH else None
 
     def _keep(self, origin: str, copy: Copy) -> None:
         folder = copies.host_folder(self._folder, origin)
@@ -232,7 +232,7 @@ class WellKnown(Web):
     def _listed(self, folder: Path) -> WebApp | None:
         origin = _site_of(self._folder, folder)
         copy = None if origin is None else copies.read(folder)
-        if origin is None or copy is None or copy.meta.source_url != origin + _PATH:
+        if origin is None or copy is None or copy.meta.source_url != origin + PATH:
             return None
         try:
             app = self._apps.parsed(copy.raw, origin)
@@ -273,7 +273,7 @@ class LastRead:
         Raises:
             InvalidDescriptor: it cannot be used.
         """
-        return copies.web_app(raw, system=self._system, origin=origin, source=origin + _PATH)
+        return copies.web_app(raw, system=self._system, origin=origin, source=origin + PATH)
 
 
 def _without(origin: str, unwritten: dict[str, Copy]) -> dict[str, Copy]:
@@ -298,7 +298,7 @@ def is_same_site(one: str, other: str) -> bool:
     return other in (f"{scheme}://www.{host}", f"{scheme}://{host.removeprefix('www.')}")
 
 
-def _is_page(answer: "Answer") -> bool:
+def is_page(answer: "Answer") -> bool:
     """Tell a page from a descriptor: many sites answer every address with their front page."""
     kind = (answer.header("content-type") or "").partition(";")[0].strip().lower()
     return kind == "text/html" or answer.body.lstrip()[:1] == b"<"
