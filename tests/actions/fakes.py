@@ -145,9 +145,17 @@ class MemoryExecutions(ExecutionStore):
         self.said: list[Note] = []
         self.taken: set[str] = set()
         self.down = False
+        self.held: asyncio.Event | None = None
+        """What it waits for after it has accepted something, before it says so."""
 
     async def accept(self, execution: Execution) -> Execution:
         """Remember, unless the key or the id is known."""
+        accepted = self._accepted(execution)
+        if self.held is not None:
+            await self.held.wait()
+        return accepted
+
+    def _accepted(self, execution: Execution) -> Execution:
         self._check()
         key = (execution.caller, execution.idempotency_key)
         for known in self.rows.values():
