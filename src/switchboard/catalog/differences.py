@@ -25,6 +25,7 @@ _LIMITS = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), 1),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), -1),
 }
+_COUNTABLE = 10**300
 _PUT_TOGETHER = ("$ref", "oneOf", "anyOf", "allOf", "not", "if", "then", "else", "patternProperties", "prefixItems")
 
 
@@ -147,9 +148,9 @@ def _own_words(old: dict[str, Any], new: dict[str, Any], here: str) -> Iterator[
 def _limits(old: dict[str, Any], new: dict[str, Any], here: str) -> Iterator[Change]:
     for word, tighter in _LIMITS.items():
         was, now = _number(old, word), _number(new, word)
-        if now is not None and (was is None or (now - was) * tighter > 0):
-            before = "not limited" if was is None else f"{was:g}"
-            yield Change("major", f"{here}.{word}", f"is {now:g}, and was {before}")
+        if now is not None and (was is None or (now > was if tighter > 0 else now < was)):
+            before = "not limited" if was is None else _counted(was)
+            yield Change("major", f"{here}.{word}", f"is {_counted(now)}, and was {before}")
 
 
 def _given(old: dict[str, Any], new: dict[str, Any], there: str, here: str) -> Iterator[Change]:
@@ -208,6 +209,11 @@ def _named(schema: dict[str, Any]) -> str:
 def _number(schema: dict[str, Any], word: str) -> float | None:
     value: object = schema.get(word)
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _counted(number: float) -> str:
+    """Return a number as text; a schema may have one that no machine counts with."""
+    return f"{number:g}" if abs(number) < _COUNTABLE else "out of all bounds"
 
 
 def _fields(schema: dict[str, Any], word: str) -> dict[str, Any]:
