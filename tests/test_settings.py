@@ -24,10 +24,12 @@ def settings_of(folder: Path, text: str, **environment: str) -> ServeSettings:
         ('api_key = "k"\n[keys]\ndefault = "l"', "Both api_key and keys"),
         ('api_key = "same"\n[keys]\nann = "same"', "'default' and 'ann' have the same key"),
         ('[keys]\nann = "same"\nbob = "same"', "'ann' and 'bob' have the same key"),
+        ('[keys]\nanonymous = "k"', "called 'anonymous', which means everybody"),
+        ('[keys]\n"*" = "k"', "which means everybody"),
     ],
 )
 def test_a_key_that_lets_anybody_in_or_is_nobodys_is_refused(tmp_path: Path, text: str, why: str) -> None:
-    """Empty, blank, twice under one name, one for two; and no key is shown."""
+    """Empty, blank, twice under one name, one for two, under the name of everybody; and no key is shown."""
     with pytest.raises(SettingsError, match=why) as caught:
         settings_of(tmp_path, text)
 

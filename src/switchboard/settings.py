@@ -43,6 +43,8 @@ _VARIABLES = {
 
 _ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 _PUBLIC_URL = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(/[A-Za-z0-9._~/-]*)?")
+_EVERYBODY = ("anonymous", "*")
+"""Names in rules that are nobody's: who comes to a server without keys, and whoever comes."""
 _WANTED = {"log_level": "It can be debug, info, warning or error."}
 """What to do about a setting, where the reason alone does not say it."""
 
@@ -194,6 +196,8 @@ def _check_keys(settings: ServeSettings) -> None:
         raise SettingsError("Both api_key and keys have a key for default. Leave one of them out.")
     owners: dict[str, str] = {}
     for name, key in settings.callers.items():
+        if name in _EVERYBODY:
+            raise SettingsError(f"A key in keys is called {name!r}, which means everybody elsewhere. Rename it.")
         if not key.strip():
             raise SettingsError(f"The key of {name!r} in keys is empty. Give it a key, or leave it out.")
         if key in owners:
@@ -203,7 +207,7 @@ def _check_keys(settings: ServeSettings) -> None:
 
 def _check_rules(settings: ServeSettings) -> None:
     """Refuse names in rules that nobody can have: such a rule would close an agent to whom it was meant for."""
-    known = [*settings.callers, "anonymous", "*"]
+    known = [*settings.callers, *_EVERYBODY]
     for pattern, names in settings.allow.items():
         for name in names:
             if name not in known:
@@ -216,7 +220,7 @@ def _check_rules(settings: ServeSettings) -> None:
 def _check_mcp(settings: ServeSettings) -> None:
     """Refuse what would allow nothing, or not what was meant."""
     for name, rules in settings.mcp_allow.items():
-        if name not in (*settings.callers, "anonymous", "*"):
+        if name not in (*settings.callers, *_EVERYBODY):
             near = get_close_matches(name, list(settings.callers) or ["anonymous"], 1, 0)[0]
             raise SettingsError(f"mcp_allow has rules for {name!r}, which has no key. Did you mean {near!r}?")
         for rule in rules:
