@@ -37,6 +37,7 @@ from switchboard.descriptors import agent as agents
 from switchboard.descriptors import publishing
 from switchboard.executors.agent import AgentExecutor
 from switchboard.executors.webhooks import Webhooks
+from switchboard.mcp.visitors import Visitors
 from switchboard.progress import waiting
 from switchboard.rest.app import App
 from switchboard.rest.discovery import PATH, Discovery
@@ -114,7 +115,17 @@ class ControlPlane:
         public = is_reading if settings.public_registry else _nothing
         self.mcp = self._mcp(settings, metrics)
         face = None if self.mcp is None else self.mcp.endpoint
-        self.app = App(discovery, watching, routes, self.clock, self.log, settings.callers, public=public, mcp=face)
+        self.app = App(
+            discovery,
+            watching,
+            routes,
+            self.clock,
+            self.log,
+            settings.callers,
+            public=public,
+            is_stranger=_strangers(settings),
+            mcp=face,
+        )
 
     def _registry(self, settings: ServeSettings, rules: AllowRules) -> RegistryRoutes:
         read = _read_published(settings)
@@ -329,6 +340,12 @@ def _read_published(settings: ServeSettings) -> Callable[[bytes], Reading]:
     """Return how descriptors are read that are to be published: only a server for this machine lists what is on it."""
     loopback = is_loopback(settings.host)
     return lambda raw: publishing.read(raw, loopback=loopback)
+
+
+def _strangers(settings: ServeSettings) -> Callable[[list[str], list[str]], bool]:
+    """Return what tells pages of other sites by their `Host` and `Origin`; the settings let some in for MCP alone."""
+    visitors = Visitors(is_local=is_loopback(settings.host), public_url=settings.public_url)
+    return lambda hosts, origins: visitors.refusal(hosts, origins) is not None
 
 
 def _nothing(_: str) -> bool:

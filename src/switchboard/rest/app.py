@@ -33,6 +33,9 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 MCP_PATH = "/mcp"
 """Where the face for MCP is, if there is one: it says itself whom it does not let in."""
 _READING = ("GET", "HEAD")
+_STRANGER = (
+    "Pages of other sites may not come here. A server without keys takes what programs and pages of this machine send."
+)
 OPEN_PATHS = frozenset({"/", "/health", "/ready", "/metrics", "/openapi.json", "/docs"})
 """What needs no key: nothing here tells what agents there are, or changes anything."""
 
@@ -50,10 +53,16 @@ class App:
         callers: Mapping[str, str],
         *,
         public: Callable[[str], bool] = lambda _: False,
+        is_stranger: Callable[[list[str], list[str]], bool] = lambda _, __: False,
         mcp: Application | None = None,
     ) -> None:
-        """Build it; `public` says which paths may be read without a key."""
+        """Build it; `public` says which paths may be read without a key, `is_stranger` which pages are another site's.
+
+        A page is told by its `Host` and `Origin`. One of another site has no key; so where none is needed it is kept
+        out, or anything that a browser shows could register and execute here.
+        """
         self._public = public
+        self._is_stranger = is_stranger
         self._discovery = discovery
         self._watch = watch
         self._mcp = mcp
@@ -79,6 +88,8 @@ class App:
             await self._other(scope, receive, send, self._mcp, caller)
         elif scope["type"] == "http" and caller is None:
             await _unauthorized(scope, send)
+        elif scope["type"] == "http" and not self._keys and self._is_of_another_site(scope):
+            await _refuse(scope, send, 403, "forbidden", _STRANGER)
         elif scope["type"] == "http" and scope["path"] == PATH and scope["method"] in _READING:
             await self._discovery(scope, send)
         elif scope["type"] == "http" and scope["path"] == WATCH_PATH and scope["method"] in _READING:
@@ -107,6 +118,13 @@ class App:
             if owners:
                 return owners[0]
         return "anonymous" if scope["method"] in _READING and self._public(scope["path"]) else None
+
+    def _is_of_another_site(self, scope: Scope) -> bool:
+        origins = [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"]
+        if not origins:
+            return False  # a program's: what a page has a server do, a browser signs with its origin
+        hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        return self._is_stranger(hosts, origins)
 
     async def _other(
         self, scope: Scope, receive: Receive, send: Send, application: Application, caller: str | None
@@ -184,14 +202,20 @@ def _identity(scope: Scope) -> str:
 
 
 async def _unauthorized(scope: Scope, send: Send) -> None:
-    identity = _identity(scope)
     message = "invalid or missing API key. Send it as X-API-Key, or as Authorization: Bearer."
-    body = error_body("unauthorized", message, None, identity)
+    await _refuse(scope, send, 401, "unauthorized", message, (b"www-authenticate", b"Bearer"))
+
+
+async def _refuse(
+    scope: Scope, send: Send, status: int, word: str, message: str, *more: tuple[bytes, bytes]
+) -> None:
+    identity = _identity(scope)
+    body = error_body(word, message, None, identity)
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", b"%d" % len(body)),
-        (b"www-authenticate", b"Bearer"),
+        *more,
         (b"x-request-id", identity.encode()),
     ]
-    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
