@@ -20,6 +20,7 @@ from switchboard.mcp.http import MOST_STREAMS, Endpoint
 from switchboard.mcp.server import Server
 from switchboard.mcp.visitors import Visitors
 from switchboard.security.policy import Policy
+from switchboard.security.rules import AllowRules
 from switchboard.security.secrets import NoSecrets
 from switchboard.settings import ServeSettings, audit_file, is_loopback
 from switchboard.store.audit import AuditFile
@@ -61,7 +62,7 @@ class Mcp:
         audit = AuditFile(audit_file("control-plane"))
         self.offer = Offer(directory, shelf, store, states=states, describe=aai.write, is_shared=is_shared)
         execute = Execute(
-            consent=Policy(settings.mcp_allow),
+            consent=Policy(settings.mcp_allow, besides=AllowRules(settings.allow)),
             secrets=NoSecrets(),
             executors={"control-plane": InsideExecutor(executions), "http": HttpExecutor(self._client)},
             audit=BesideTheLedger(audit),

@@ -27,6 +27,7 @@ reader = ["demo-statistician:*"]
 
 [allow]
 "demo-statistician" = ["writer"]
+"com.example.closed" = ["writer"]
 """
 CONFIRMED = {"text": "One. Two."}
 
@@ -142,11 +143,17 @@ def test_what_only_reads_runs_and_everything_else_takes_a_rule(
 
 
 def test_the_rules_of_the_other_face_hold_here_too(place: Place) -> None:
-    """What a caller may not execute over REST, it may not over MCP, whatever is allowed there."""
-    refused = place.call("demo-statistician:describe_numbers", "reader", numbers=[1, 2, 3])["structuredContent"]
+    """What a caller may not execute over REST, it may not over MCP, whatever is allowed there, or only reads."""
+    place.publish("com.example.closed", tools=TOOLS)
+    refusals = [
+        place.call("demo-statistician:describe_numbers", "reader", numbers=[1, 2, 3])["structuredContent"],
+        place.call("com.example.closed:look", "reader")["structuredContent"],
+    ]
 
-    assert refused["code"] == "CONSENT_REQUIRED"
-    assert "The operator's rules decide that" in refused["message"]
+    for refused in refusals:
+        assert refused["code"] == "CONSENT_REQUIRED"
+        assert "The operator's rules decide that" in refused["message"]
+    assert place.call("com.example.closed:look", "writer")["structuredContent"] == {"did": "look"}
 
 
 def test_an_app_that_wants_a_sign_in_says_where_there_is_somebody_to_do_it(place: Place) -> None:
