@@ -53,14 +53,12 @@ class Described(Struct, frozen=True):
 
 def changes(before: Described, after: Described) -> list[Change]:
     """Return everything that users of the first one notice in the second."""
+    # Thousands of tools fit into one descriptor: looking for each among all would take seconds.
+    there, here = ({tool.id: tool for tool in one.app.capabilities} for one in (before, after))
     return [
         *_owner(before.app, after.app),
-        *(change for tool in before.app.capabilities for change in _tool(tool, before, after)),
-        *(
-            Change("minor", after.path_of(tool.id), f"the tool {tool.id} is new")
-            for tool in after.app.capabilities
-            if before.app.capability(tool.id) is None
-        ),
+        *(change for name, tool in there.items() for change in _tool(tool, here.get(name), before, after)),
+        *(Change("minor", after.path_of(name), f"the tool {name} is new") for name in here if name not in there),
     ]
 
 
@@ -91,8 +89,7 @@ def _owner(before: App, after: App) -> Iterator[Change]:
         )
 
 
-def _tool(tool: Capability, before: Described, after: Described) -> Iterator[Change]:
-    now = after.app.capability(tool.id)
+def _tool(tool: Capability, now: Capability | None, before: Described, after: Described) -> Iterator[Change]:
     if now is None:
         yield Change("major", before.path_of(tool.id), f"the tool {tool.id} is gone")
         return
