@@ -206,9 +206,7 @@ async def _unauthorized(scope: Scope, send: Send) -> None:
     await _refuse(scope, send, 401, "unauthorized", message, (b"www-authenticate", b"Bearer"))
 
 
-async def _refuse(
-    scope: Scope, send: Send, status: int, word: str, message: str, *more: tuple[bytes, bytes]
-) -> None:
+async def _refuse(scope: Scope, send: Send, status: int, word: str, message: str, *more: tuple[bytes, bytes]) -> None:
     identity = _identity(scope)
     body = error_body(word, message, None, identity)
     headers = [
