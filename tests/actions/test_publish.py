@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.actions.fakes import HandClock, MemoryApps
+from tests.executors.test_agent import until
 from tests.gateways import web_app
 
 from switchboard.actions.app_ports import MOST_EDITIONS, Edition, Record, StoredApp
@@ -379,6 +380,28 @@ def test_a_new_version_has_to_find_room_too() -> None:
         assert it.versions() == ["1.0.0", "1.0.1"]
 
     run(story, most_bytes=2 * len(text(app_id="com.example.other")))
+
+
+def test_what_is_published_while_everything_is_read_anew_is_not_lost() -> None:
+    """The store went back to a backup; what came after that is on the shelf at the next look at the latest."""
+
+    async def story(it: Instance) -> None:
+        await it.publish(text())
+        await it.shelf.catch_up()
+        await it.publish(text("1.0.1"))
+        await it.shelf.catch_up()
+        it.store.kept, it.store.texts, it.store.revision = {}, {}, 0
+        it.store.held[0] = asyncio.Event()
+        reading = asyncio.create_task(it.shelf.catch_up())
+        await until(lambda: it.store.questions == 4)
+        await it.publish(text(app_id="com.example.new"), app_id="com.example.new")
+        it.store.held[0].set()
+        await reading
+        await it.shelf.catch_up()
+
+        assert list(it.shelf.apps()) == ["com.example.new"]
+
+    run(story)
 
 
 def test_without_a_store_reading_goes_on_and_publishing_is_refused() -> None:
