@@ -139,3 +139,30 @@ def test_a_public_address_that_could_not_begin_others_is_refused(tmp_path: Path,
 
     assert "pw" not in str(caught.value)
     assert settings_of(tmp_path, 'public_url = "https://a.example:8443/b"').public_url == "https://a.example:8443/b"
+
+
+@pytest.mark.parametrize(
+    ("host", "public_url", "alone"),
+    [
+        ("127.0.0.1", "", True),
+        ("::1", "http://localhost:8080", True),
+        ("localhost", "http://127.0.0.1/switchboard", True),
+        ("127.0.0.1", "https://agents.example.com", False),
+        ("192.168.0.7", "", False),
+        ("192.168.0.7", "http://localhost:8080", False),
+    ],
+)
+def test_a_server_is_for_this_machine_unless_others_come_by_its_address_or_a_proxy(
+    host: str, public_url: str, alone: bool
+) -> None:
+    """Where it listens, and what it says others call it."""
+    given = {"SWITCHBOARD_HOST": host, "SWITCHBOARD_PUBLIC_URL": public_url, "SWITCHBOARD_API_KEY": "k"}
+
+    assert serve_settings({}, given).is_for_this_machine == alone
+
+
+@pytest.mark.parametrize("url", ["https://[", "https://:80", "https://[::1"])
+def test_a_public_address_without_a_host_is_refused(url: str) -> None:
+    """Nobody could come there."""
+    with pytest.raises(SettingsError, match="public_url"):
+        serve_settings({}, {"SWITCHBOARD_PUBLIC_URL": url})

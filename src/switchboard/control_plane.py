@@ -330,7 +330,7 @@ def _store(settings: ServeSettings, clock: Clock) -> tuple[Clock, SqliteStore | 
 
 def _read_published(settings: ServeSettings) -> Callable[[bytes], Reading]:
     """Return how descriptors are read that are to be published: only a server for this machine lists what is on it."""
-    loopback = is_loopback(settings.host)
+    loopback = settings.is_for_this_machine
     return lambda raw: publishing.read(raw, loopback=loopback)
 
 

@@ -58,7 +58,7 @@ class Mcp:
         is_shared: bool,
     ) -> None:
         self._fetch: Fetch | None = None
-        self._is_local = is_loopback(settings.host)
+        self._calls_here = settings.is_for_this_machine
         audit = AuditFile(audit_file("control-plane"))
         self.offer = Offer(directory, shelf, store, states=states, describe=aai.write, is_shared=is_shared)
         execute = Execute(
@@ -79,7 +79,7 @@ class Mcp:
             asks=False,
         )
         visitors = Visitors(
-            is_local=self._is_local,
+            is_local=is_loopback(settings.host),
             public_url=settings.public_url,
             origins=frozenset(origin.lower() for origin in settings.mcp_origins),
         )
@@ -97,11 +97,11 @@ class Mcp:
             await self._fetch.close()
 
     def _client(self) -> "Fetch":
-        """Return the client for published apps: https, and public addresses; a server for this machine calls it too."""
+        """Return the client for published apps: https to public addresses, and this machine for who is alone on it."""
         if self._fetch is None:
             from switchboard.net.fetch import Fetch  # noqa: PLC0415 - an instance that calls no apps need not load it
 
-            self._fetch = Fetch(loopback=self._is_local)
+            self._fetch = Fetch(loopback=self._calls_here)
         return self._fetch
 
 

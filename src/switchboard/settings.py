@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct, ValidationError, convert
 
@@ -100,6 +101,15 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def callers(self) -> dict[str, str]:
         """Every key by the name of its owner."""
         return ({"default": self.api_key} if self.api_key else {}) | self.keys
+
+    @property
+    def is_for_this_machine(self) -> bool:
+        """Whether nobody else comes: it listens here, and no proxy is said to pass others on.
+
+        Only then is an address of this machine as good as any other: what others publish must not reach inside it.
+        """
+        others = urlsplit(self.public_url).hostname or "localhost"
+        return is_loopback(self.host) and is_loopback(others)
 
     def __repr__(self) -> str:
         key = "set" if self.callers else "none"
@@ -236,8 +246,15 @@ def _check_mcp(settings: ServeSettings) -> None:
 
 def _check_public_url(settings: ServeSettings) -> None:
     """Refuse what others could not use as the beginning of an address; the value is not repeated."""
-    if settings.public_url and not _PUBLIC_URL.fullmatch(settings.public_url):
+    if settings.public_url and not (_PUBLIC_URL.fullmatch(settings.public_url) and _has_host(settings.public_url)):
         raise SettingsError("The setting public_url must be https://HOST, or https://HOST/PATH, without a query.")
+
+
+def _has_host(url: str) -> bool:
+    try:
+        return bool(urlsplit(url).hostname)
+    except ValueError:
+        return False
 
 
 def _from_file(path: Path) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from switchboard.store.audit import read as read_audit
 
 SETTINGS = """\
 mcp_origins = ["https://chat.example"]
-public_url = "https://agents.example/switchboard"
 
 [keys]
 writer = "key-of-the-writer"
@@ -262,11 +261,30 @@ def test_the_record_names_the_owner_of_the_key_and_the_log_what_the_program_call
 def test_pages_that_the_settings_name_may_come_and_read(place: Place) -> None:
     """A browser asks first, without a key; others, and pages that are not named, get nothing to read."""
     named = place.plane.client.options("/mcp", headers={"Origin": "https://chat.example", "X-API-Key": ""})
-    own = place.plane.client.options("/mcp", headers={"Origin": "https://agents.example", "Host": "agents.example"})
     other = place.plane.client.options("/mcp", headers={"Origin": "https://other.example"})
 
     assert (named.status_code, named.headers["access-control-allow-origin"]) == (204, "https://chat.example")
-    assert (own.status_code, other.status_code) == (204, 403)
+    assert other.status_code == 403
+
+
+def test_behind_a_proxy_its_name_is_taken_and_nothing_on_the_machine_is_called(tmp_path: Path) -> None:
+    """Others come there, and what they publish must not reach what only the machine itself can."""
+    with Site({"/look": Page(body=b'{"did":"look"}', kind="application/json")}) as site:
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "com.example.shop:look"}}
+        document = web_app("com.example.shop", site.url, tools=TOOLS)
+        alone = ControlPlane(tmp_path)
+        assert alone.client.put("/api/v1/apps/com.example.shop", json=document).status_code == 201
+        alone.stop()
+        behind = ControlPlane(tmp_path, SWITCHBOARD_PUBLIC_URL="https://agents.example/switchboard")
+        own = behind.client.options("/mcp", headers={"Origin": "https://agents.example", "Host": "agents.example"})
+        refused = behind.client.put("/api/v1/apps/com.example.shop", json={**document, "version": "9.0.0"})
+        called = behind.client.post("/mcp", json=message).json()["result"]
+        behind.stop()
+
+        assert own.status_code == 204
+        assert "$.execution.baseUrl: is on the machine of whoever calls it" in refused.json()["message"]
+        assert called["isError"]
+        assert not site.asked
 
 
 def test_without_it_there_is_nothing_there(tmp_path: Path) -> None:
