@@ -9,7 +9,7 @@ import time
 from typing import final
 
 from switchboard.actions.ports import Clock
-from switchboard.control_plane import serve
+from switchboard.serving import serve
 from switchboard.settings import serve_settings
 
 

@@ -24,10 +24,12 @@ def settings_of(folder: Path, text: str, **environment: str) -> ServeSettings:
         ('api_key = "k"\n[keys]\ndefault = "l"', "Both api_key and keys"),
         ('api_key = "same"\n[keys]\nann = "same"', "'default' and 'ann' have the same key"),
         ('[keys]\nann = "same"\nbob = "same"', "'ann' and 'bob' have the same key"),
+        ('[keys]\nanonymous = "k"', "called 'anonymous', which means everybody"),
+        ('[keys]\n"*" = "k"', "which means everybody"),
     ],
 )
 def test_a_key_that_lets_anybody_in_or_is_nobodys_is_refused(tmp_path: Path, text: str, why: str) -> None:
-    """Empty, blank, twice under one name, one for two; and no key is shown."""
+    """Empty, blank, twice under one name, one for two, under the name of everybody; and no key is shown."""
     with pytest.raises(SettingsError, match=why) as caught:
         settings_of(tmp_path, text)
 
@@ -137,3 +139,30 @@ def test_a_public_address_that_could_not_begin_others_is_refused(tmp_path: Path,
 
     assert "pw" not in str(caught.value)
     assert settings_of(tmp_path, 'public_url = "https://a.example:8443/b"').public_url == "https://a.example:8443/b"
+
+
+@pytest.mark.parametrize(
+    ("host", "public_url", "alone"),
+    [
+        ("127.0.0.1", "", True),
+        ("::1", "http://localhost:8080", True),
+        ("localhost", "http://127.0.0.1/switchboard", True),
+        ("127.0.0.1", "https://agents.example.com", False),
+        ("192.168.0.7", "", False),
+        ("192.168.0.7", "http://localhost:8080", False),
+    ],
+)
+def test_a_server_is_for_this_machine_unless_others_come_by_its_address_or_a_proxy(
+    host: str, public_url: str, alone: bool
+) -> None:
+    """Where it listens, and what it says others call it."""
+    given = {"SWITCHBOARD_HOST": host, "SWITCHBOARD_PUBLIC_URL": public_url, "SWITCHBOARD_API_KEY": "k"}
+
+    assert serve_settings({}, given).is_for_this_machine == alone
+
+
+@pytest.mark.parametrize("url", ["https://[", "https://:80", "https://[::1"])
+def test_a_public_address_without_a_host_is_refused(url: str) -> None:
+    """Nobody could come there."""
+    with pytest.raises(SettingsError, match="public_url"):
+        serve_settings({}, {"SWITCHBOARD_PUBLIC_URL": url})

@@ -111,7 +111,7 @@ def serve(  # noqa: PLR0913 - one per setting
 
     Settings come from flags, then SWITCHBOARD_HOST, _PORT, _DATABASE_URL, _API_KEY, _LOG_LEVEL, then the file.
     """
-    from switchboard import control_plane, settings  # noqa: PLC0415 - other commands start without a server
+    from switchboard import serving, settings  # noqa: PLC0415 - other commands start without a server
 
     flags = {
         "host": host,
@@ -124,10 +124,10 @@ def serve(  # noqa: PLR0913 - one per setting
         "demo": demo or None,
     }
     try:
-        code = control_plane.serve(settings.serve_settings(flags, os.environ))
+        code = serving.serve(settings.serve_settings(flags, os.environ))
     except settings.SettingsError as error:
         misused(str(error))
-    except control_plane.NotServing as error:
+    except serving.NotServing as error:
         failed(str(error))
     raise typer.Exit(code)
 

@@ -1,4 +1,4 @@
-"""Wires and runs the control plane: `switchboard serve`."""
+"""Wires the control plane: every part of one instance, and what they do beside answering."""
 
 import asyncio
 import gc
@@ -6,10 +6,9 @@ import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable
-from errno import EADDRINUSE
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -38,15 +37,14 @@ from switchboard.descriptors import agent as agents
 from switchboard.descriptors import publishing
 from switchboard.executors.agent import AgentExecutor
 from switchboard.executors.webhooks import Webhooks
-from switchboard.progress import waiting
+from switchboard.mcp.visitors import Visitors
 from switchboard.rest.app import App
-from switchboard.rest.discovery import PATH, Discovery
+from switchboard.rest.discovery import Discovery
 from switchboard.rest.events import Events
 from switchboard.rest.executions import ExecutionRoutes
 from switchboard.rest.nodes import Nodes
 from switchboard.rest.pages import Pages
 from switchboard.rest.registry import RegistryRoutes, is_reading
-from switchboard.rest.server import Server, bind
 from switchboard.rest.watch import WatchRoute
 from switchboard.security.rules import AllowRules
 from switchboard.security.secrets import NoSecrets
@@ -60,15 +58,10 @@ from switchboard.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from switchboard.net.fetch import Fetch
-    from switchboard.showcase import Showcase
 
 _LOG_FLUSH_S = 0.25
 _GIVE_BACK_S = 10.0
 _FORGET_S = 600.0
-
-
-class NotServing(Exception):
-    """A control plane cannot begin; the message says why, and what to do."""
 
 
 class ControlPlane:
@@ -117,7 +110,17 @@ class ControlPlane:
         public = is_reading if settings.public_registry else _nothing
         self.mcp = self._mcp(settings, metrics)
         face = None if self.mcp is None else self.mcp.endpoint
-        self.app = App(discovery, watching, routes, self.clock, self.log, settings.callers, public=public, mcp=face)
+        self.app = App(
+            discovery,
+            watching,
+            routes,
+            self.clock,
+            self.log,
+            settings.callers,
+            public=public,
+            is_stranger=_strangers(settings),
+            mcp=face,
+        )
 
     def _registry(self, settings: ServeSettings, rules: AllowRules) -> RegistryRoutes:
         read = _read_published(settings)
@@ -333,8 +336,14 @@ def _store(settings: ServeSettings, clock: Clock) -> tuple[Clock, SqliteStore | 
 
 def _read_published(settings: ServeSettings) -> Callable[[bytes], Reading]:
     """Return how descriptors are read that are to be published: only a server for this machine lists what is on it."""
-    loopback = is_loopback(settings.host)
+    loopback = settings.is_for_this_machine
     return lambda raw: publishing.read(raw, loopback=loopback)
+
+
+def _strangers(settings: ServeSettings) -> Callable[[list[str], list[str]], bool]:
+    """Return what tells pages of other sites by their `Host` and `Origin`; the settings let some in for MCP alone."""
+    visitors = Visitors(is_local=is_loopback(settings.host), public_url=settings.public_url)
+    return lambda hosts, origins: visitors.refusal(hosts, origins) is not None
 
 
 def _nothing(_: str) -> bool:
@@ -368,103 +377,7 @@ def give_back_memory() -> None:
             trim(0)
 
 
-def allow_connections() -> None:
-    """Let this process hold as many connections as the system lets it: each watcher is one, for ever."""
-    if sys.platform != "win32":
-        import resource  # noqa: PLC0415 - not there on Windows
-
-        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
 def contract(name: str) -> Path:
     """Return a file of the contract: inside the installed package, or beside the sources."""
     packaged = Path(str(files("switchboard"))) / "contract" / name
     return packaged if packaged.exists() else Path(__file__).parents[2] / "contract" / name
-
-
-def serve(settings: ServeSettings, clock: Clock | None = None) -> int:
-    """Run a control plane until it is told to stop; return the exit code.
-
-    Raises:
-        NotServing: it cannot begin.
-    """
-    try:
-        listener = bind(settings.host, settings.port)
-    except OSError as error:
-        where = f"{settings.host}:{settings.port}"
-        taken = "Choose another port with --port or SWITCHBOARD_PORT, as in `SWITCHBOARD_PORT=8081 make run`."
-        other = taken if error.errno == EADDRINUSE else "Choose another address with --host or SWITCHBOARD_HOST."
-        raise NotServing(f"Cannot listen on {where}: {error.strerror or error}. {other}") from error
-    allow_connections()
-    host, port = listener.getsockname()[:2]
-    with listener:
-        return _run(_serve(settings, clock, listener, f"http://{'[' + host + ']' if ':' in host else host}:{port}"))
-
-
-async def _serve(settings: ServeSettings, clock: Clock | None, listener: Any, url: str) -> int:
-    plane = ControlPlane(settings, clock)
-    try:
-        with waiting("Opening the database, and taking in who is registered"):
-            await plane.start()
-    except ServiceUnavailable as error:
-        raise NotServing(error.message) from error
-
-    showcase: Showcase | None = None
-    opening: asyncio.Task[None] | None = None
-
-    def begun() -> None:
-        nonlocal showcase, opening
-        print(f"Switchboard control plane on {url}", flush=True)
-        print(f"  discover:  {url}{PATH}\n  docs:      {url}/docs", flush=True)
-        if settings.demo:
-            from switchboard.showcase import Showcase  # noqa: PLC0415 - only a demo needs a client
-
-            showcase = Showcase(url, next(iter(settings.callers.values()), None), plane.knows)
-            opening = asyncio.create_task(showcase.open())
-
-    loop = asyncio.get_running_loop()
-
-    def leaving() -> None:
-        plane.pages.ready = False
-        loop.call_soon_threadsafe(plane.watch.end)
-        if plane.mcp is not None:
-            loop.call_soon_threadsafe(plane.mcp.close)
-
-    def ending() -> None:
-        loop.call_soon_threadsafe(plane.life.stop_listening)
-        loop.call_soon_threadsafe(plane.executions.stop_waiting)
-
-    server = Server(
-        plane.app,
-        begun=begun,
-        leaving=leaving,
-        ending=ending,
-        closing=plane.executions.send_away,
-        drain_s=settings.drain_seconds,
-        at_once=plane.app.at_once,
-    )
-    keeping = asyncio.create_task(plane.keep())
-    try:
-        await server.serve(sockets=[listener])
-    finally:
-        if showcase is not None and opening is not None:
-            from switchboard.demo import AGENTS  # noqa: PLC0415 - as above
-
-            opening.cancel()
-            await asyncio.gather(opening, return_exceptions=True)
-            await showcase.close()
-            plane.say_goodbye_for(AGENTS)
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
-        await plane.stop()
-    return 0
-
-
-def _run(main: Any) -> int:
-    if sys.platform == "win32":
-        return asyncio.run(main)
-    import uvloop  # noqa: PLC0415 - not there on Windows
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(main)

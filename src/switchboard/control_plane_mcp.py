@@ -21,6 +21,7 @@ from switchboard.mcp.http import MOST_STREAMS, Endpoint
 from switchboard.mcp.server import Server
 from switchboard.mcp.visitors import Visitors
 from switchboard.security.policy import Policy
+from switchboard.security.rules import AllowRules
 from switchboard.security.secrets import NoSecrets
 from switchboard.settings import ServeSettings, audit_file, is_loopback
 from switchboard.store.audit import AuditFile
@@ -59,11 +60,11 @@ class Mcp:
     ) -> None:
         self._fetch: Fetch | None = None
         caches = self._caches = Caches.of(settings.caches)
-        self._is_local = is_loopback(settings.host)
+        self._calls_here = settings.is_for_this_machine
         audit = AuditFile(audit_file("control-plane"))
         self.offer = Offer(directory, shelf, store, states=states, describe=aai.write, is_shared=is_shared)
         execute = Execute(
-            consent=Policy(settings.mcp_allow),
+            consent=Policy(settings.mcp_allow, besides=AllowRules(settings.allow)),
             secrets=NoSecrets(),
             executors={"control-plane": InsideExecutor(executions), "http": HttpExecutor(self._client)},
             audit=BesideTheLedger(audit),
@@ -82,7 +83,7 @@ class Mcp:
             caches=caches,
         )
         visitors = Visitors(
-            is_local=self._is_local,
+            is_local=is_loopback(settings.host),
             public_url=settings.public_url,
             origins=frozenset(origin.lower() for origin in settings.mcp_origins),
         )
@@ -100,11 +101,11 @@ class Mcp:
             await self._fetch.close()
 
     def _client(self) -> "Fetch":
-        """Return the client for published apps: https, and public addresses; a server for this machine calls it too."""
+        """Return the client for published apps: https to public addresses, and this machine for who is alone on it."""
         if self._fetch is None:
             from switchboard.net.fetch import Fetch  # noqa: PLC0415 - an instance that calls no apps need not load it
 
-            self._fetch = Fetch(loopback=self._is_local, caches=self._caches)
+            self._fetch = Fetch(loopback=self._calls_here, caches=self._caches)
         return self._fetch
 
 

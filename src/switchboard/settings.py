@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
+from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct, ValidationError, convert
 
@@ -46,6 +47,8 @@ _VARIABLES = {
 
 _ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 _PUBLIC_URL = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(/[A-Za-z0-9._~/-]*)?")
+_EVERYBODY = ("anonymous", "*")
+"""Names in rules that are nobody's: who comes to a server without keys, and whoever comes."""
 _WANTED = {"log_level": "It can be debug, info, warning or error."}
 """What to do about a setting, where the reason alone does not say it."""
 
@@ -103,6 +106,15 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def callers(self) -> dict[str, str]:
         """Every key by the name of its owner."""
         return ({"default": self.api_key} if self.api_key else {}) | self.keys
+
+    @property
+    def is_for_this_machine(self) -> bool:
+        """Whether nobody else comes: it listens here, and no proxy is said to pass others on.
+
+        Only then is an address of this machine as good as any other: what others publish must not reach inside it.
+        """
+        others = urlsplit(self.public_url).hostname or "localhost"
+        return is_loopback(self.host) and is_loopback(others)
 
     def __repr__(self) -> str:
         key = "set" if self.callers else "none"
@@ -205,6 +217,8 @@ def _check_keys(settings: ServeSettings) -> None:
         raise SettingsError("Both api_key and keys have a key for default. Leave one of them out.")
     owners: dict[str, str] = {}
     for name, key in settings.callers.items():
+        if name in _EVERYBODY:
+            raise SettingsError(f"A key in keys is called {name!r}, which means everybody elsewhere. Rename it.")
         if not key.strip():
             raise SettingsError(f"The key of {name!r} in keys is empty. Give it a key, or leave it out.")
         if key in owners:
@@ -214,7 +228,7 @@ def _check_keys(settings: ServeSettings) -> None:
 
 def _check_rules(settings: ServeSettings) -> None:
     """Refuse names in rules that nobody can have: such a rule would close an agent to whom it was meant for."""
-    known = [*settings.callers, "anonymous", "*"]
+    known = [*settings.callers, *_EVERYBODY]
     for pattern, names in settings.allow.items():
         for name in names:
             if name not in known:
@@ -227,7 +241,7 @@ def _check_rules(settings: ServeSettings) -> None:
 def _check_mcp(settings: ServeSettings) -> None:
     """Refuse what would allow nothing, or not what was meant."""
     for name, rules in settings.mcp_allow.items():
-        if name not in (*settings.callers, "anonymous", "*"):
+        if name not in (*settings.callers, *_EVERYBODY):
             near = get_close_matches(name, list(settings.callers) or ["anonymous"], 1, 0)[0]
             raise SettingsError(f"mcp_allow has rules for {name!r}, which has no key. Did you mean {near!r}?")
         for rule in rules:
@@ -243,8 +257,15 @@ def _check_mcp(settings: ServeSettings) -> None:
 
 def _check_public_url(settings: ServeSettings) -> None:
     """Refuse what others could not use as the beginning of an address; the value is not repeated."""
-    if settings.public_url and not _PUBLIC_URL.fullmatch(settings.public_url):
+    if settings.public_url and not (_PUBLIC_URL.fullmatch(settings.public_url) and _has_host(settings.public_url)):
         raise SettingsError("The setting public_url must be https://HOST, or https://HOST/PATH, without a query.")
+
+
+def _has_host(url: str) -> bool:
+    try:
+        return bool(urlsplit(url).hostname)
+    except ValueError:
+        return False
 
 
 def _from_file(path: Path) -> dict[str, Any]:

@@ -96,6 +96,8 @@ class MemoryApps(AppStore):
         self.down = False
         self.faster: list[StoredApp] = []
         """What others publish just before somebody else does."""
+        self.held: dict[int, asyncio.Event] = {}
+        """What it waits for before it tells what changed since a revision."""
 
     async def keep(self, app: StoredApp, after: int) -> int | None:
         """Remember, unless it is too late."""
@@ -120,7 +122,10 @@ class MemoryApps(AppStore):
         """Return what changed."""
         self.questions += 1
         self._check()
-        return self.revision, [app for app in self.kept.values() if app.revision > since]
+        found = self.revision, [app for app in self.kept.values() if app.revision > since]
+        if since in self.held:
+            await self.held[since].wait()
+        return found
 
     def _remember(self, app: StoredApp) -> int:
         self.revision += 1
@@ -145,9 +150,17 @@ class MemoryExecutions(ExecutionStore):
         self.said: list[Note] = []
         self.taken: set[str] = set()
         self.down = False
+        self.held: asyncio.Event | None = None
+        """What it waits for after it has accepted something, before it says so."""
 
     async def accept(self, execution: Execution) -> Execution:
         """Remember, unless the key or the id is known."""
+        accepted = self._accepted(execution)
+        if self.held is not None:
+            await self.held.wait()
+        return accepted
+
+    def _accepted(self, execution: Execution) -> Execution:
         self._check()
         key = (execution.caller, execution.idempotency_key)
         for known in self.rows.values():

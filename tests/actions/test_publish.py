@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from tests.actions.fakes import HandClock, MemoryApps
+from tests.executors.test_agent import until
 from tests.gateways import web_app
 
 from switchboard.actions.app_ports import MOST_EDITIONS, Edition, Record, StoredApp
-from switchboard.actions.publish import MOST_APPS, Publication, Publish
+from switchboard.actions.publish import MOST_APPS, MOST_BYTES, Publication, Publish
 from switchboard.actions.shelf import Shelf
 from switchboard.catalog.errors import (
     Conflict,
@@ -45,14 +46,27 @@ class Instance:
     """One instance over a store that others share."""
 
     def __init__(
-        self, store: MemoryApps | None = None, rules: dict[str, list[str]] | None = None, most: int = MOST_APPS
+        self,
+        store: MemoryApps | None = None,
+        rules: dict[str, list[str]] | None = None,
+        most: int = MOST_APPS,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
         self.store = store or MemoryApps()
         self.clock = HandClock()
         self.shelf = Shelf(self.store, self.clock, read)
         self.log = io.BytesIO()
         gate = AllowRules(rules or {})
-        self.action = Publish(self.store, self.shelf, self.clock, read, gate=gate, log=Log(self.log), most=most)
+        self.action = Publish(
+            self.store,
+            self.shelf,
+            self.clock,
+            read,
+            gate=gate,
+            log=Log(self.log),
+            most=most,
+            most_bytes=most_bytes,
+        )
 
     async def publish(self, raw: bytes, caller: Caller = ANN, app_id: str = ID) -> Publication:
         """Publish for somebody."""
@@ -321,6 +335,24 @@ def test_ids_that_gateways_cannot_tell_apart_are_not_both_published() -> None:
     run(story)
 
 
+def test_an_id_that_looks_like_a_withdrawn_one_is_kept_for_its_owner() -> None:
+    """Else somebody could take the place of an app while it rests, and its owner could not come back."""
+
+    async def story(it: Instance) -> None:
+        other = "com.example.SHOP"
+        await it.publish(text())
+        await it.action.withdraw(ID, ANN)
+        with pytest.raises(Conflict, match="taken"):
+            await it.publish(text(app_id=other), BOB, other)
+        await it.publish(text(), ANN)
+        await it.action.withdraw(ID, ANN)
+        await it.publish(text(app_id=other), ANN, other)
+
+        assert list(it.shelf.apps()) == [other]
+
+    run(story)
+
+
 def test_a_full_registry_takes_new_versions_and_no_new_apps() -> None:
     """Gateways take so many from one registry, and no more."""
 
@@ -333,6 +365,43 @@ def test_a_full_registry_takes_new_versions_and_no_new_apps() -> None:
         assert it.versions() == ["1.0.0", "1.0.1"]
 
     run(story, most=1)
+
+
+def test_a_new_version_has_to_find_room_too() -> None:
+    """Small apps cannot grow into what every instance would have to keep in memory."""
+
+    async def story(it: Instance) -> None:
+        await it.publish(text())
+        await it.publish(text(app_id="com.example.other"), app_id="com.example.other")
+        refusal = await it.refused(text("1.0.1", app=text_app("Search" + " and search" * 200)))
+        await it.publish(text("1.0.1"))
+
+        assert "full" in refusal.message
+        assert it.versions() == ["1.0.0", "1.0.1"]
+
+    run(story, most_bytes=2 * len(text(app_id="com.example.other")))
+
+
+def test_what_is_published_while_everything_is_read_anew_is_not_lost() -> None:
+    """The store went back to a backup; what came after that is on the shelf at the next look at the latest."""
+
+    async def story(it: Instance) -> None:
+        await it.publish(text())
+        await it.shelf.catch_up()
+        await it.publish(text("1.0.1"))
+        await it.shelf.catch_up()
+        it.store.kept, it.store.texts, it.store.revision = {}, {}, 0
+        it.store.held[0] = asyncio.Event()
+        reading = asyncio.create_task(it.shelf.catch_up())
+        await until(lambda: it.store.questions == 4)
+        await it.publish(text(app_id="com.example.new"), app_id="com.example.new")
+        it.store.held[0].set()
+        await reading
+        await it.shelf.catch_up()
+
+        assert list(it.shelf.apps()) == ["com.example.new"]
+
+    run(story)
 
 
 def test_without_a_store_reading_goes_on_and_publishing_is_refused() -> None:

@@ -345,6 +345,53 @@ def test_a_failure_to_find_words_is_a_fresh_start_and_not_a_gap() -> None:
     asyncio.run(story())
 
 
+def test_what_came_while_words_failed_is_not_passed_over() -> None:
+    """Somebody who begins in that moment is not told less than happened after it."""
+
+    async def story() -> None:
+        ground = Ground()
+        await ground.begin(Query(agents=("a*",)))
+        for number in range(500):
+            await ground.plane.add(f"a{number:02}")
+        failing = asyncio.create_task(ground.watch.deliver())
+        await asyncio.sleep(0)
+        late = await ground.begin()
+        ground.words.fails = True
+        await ground.plane.add("z")
+        with pytest.raises(ZeroDivisionError):
+            await failing
+        ground.words.fails = False
+        await ground.watch.deliver()
+
+        assert ground.first == "snapshot 500 500 new"
+        assert await ground.told(late) == ["snapshot 501 501 too_old"]
+
+    asyncio.run(story())
+
+
+def test_one_who_comes_back_from_long_ago_lets_others_be_served() -> None:
+    """All that he missed is looked at, little by little: much of it may be nothing to him."""
+
+    async def story() -> None:
+        ground = Ground()
+        await ground.begin()
+        for number in range(500):
+            await ground.plane.add(f"a{number:03}")
+        await ground.add("z")
+        back = await ground.begin(Query(agents=("z",)), version=0)
+        before = ground.words.made
+        waiting = asyncio.create_task(ground.told(back))
+        most, seen = 0, before
+        while not waiting.done():
+            await asyncio.sleep(0)
+            most, seen = max(most, ground.words.made - seen), ground.words.made
+
+        assert (ground.first, await waiting) == ("resumed 0 1", ["+z 501"])
+        assert (ground.words.made - before, most) == (501, 20)
+
+    asyncio.run(story())
+
+
 QUERIES = (Query(), Query(agents=("a*",)), Query(reasoner="r1"), Query(health="active"), Query(agents=("zz",)))
 
 

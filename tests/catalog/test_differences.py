@@ -69,6 +69,8 @@ PARAMETERS: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
     (with_property("page", {"type": "integer"}), []),
     (with_property("page", {"type": "integer", "minimum": -1}), []),
     (with_property("page", {"type": "integer", "minimum": 1}), [("major", f"{P}.properties.page.minimum")]),
+    (with_property("page", {"type": "integer", "minimum": 10**400}), [("major", f"{P}.properties.page.minimum")]),
+    (with_property("page", {"type": "integer", "minimum": -(10**400)}), []),
     (with_property("page", {"type": "string", "minimum": 0}), [("major", f"{P}.properties.page.type")]),
     (with_property("q", {"type": "string", "maxLength": 200}), []),
     (with_property("q", {"type": "string", "maxLength": 99}), [("major", f"{P}.properties.q.maxLength")]),

@@ -29,6 +29,34 @@ def switchboard(*arguments: str, **environment: str) -> subprocess.CompletedProc
     )
 
 
+def test_a_page_of_another_site_can_do_nothing_on_a_server_without_keys(tmp_path: Path) -> None:
+    """A browser sends for it what any form can send; neither its own name nor one that was led here helps."""
+    plane = ControlPlane(tmp_path)
+    rebound = f"evil.example:{plane.url.rpartition(':')[2]}"
+    pages = [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": f"http://{rebound}", "Host": rebound},
+        {"Origin": plane.url, "Host": rebound},
+    ]
+    content = json.dumps(registration("evil", {"r": []}))
+    for page in pages:
+        form = {**page, "Content-Type": "text/plain"}
+        refused = plane.client.post("/api/v1/nodes/register", content=content, headers=form)
+        assert (refused.status_code, refused.json()["error"]) == (403, "forbidden"), page
+        assert plane.client.put("/api/v1/apps/evil", content="{}", headers=page).status_code == 403
+        assert plane.client.get("/api/v1/discovery/capabilities", headers=page).status_code == 403
+    assert plane.discover()["total_agents"] == 0
+    for own in ({}, {"Origin": plane.url}, {"Origin": "http://localhost:3000"}):
+        assert plane.client.post("/api/v1/nodes/register", content=content, headers=own).status_code == 201
+    assert plane.stop() == 0
+
+    keyed = ControlPlane(tmp_path, "--api-key", "open-sesame")
+    given = {"Origin": "https://chat.example", "X-API-Key": "open-sesame"}
+    assert keyed.client.get("/api/v1/discovery/capabilities", headers=given).status_code == 200
+    assert keyed.stop() == 0
+
+
 def test_registrations_and_health_survive_a_restart(tmp_path: Path) -> None:
     """Also what was said last; a removed agent stays removed."""
     first = ControlPlane(tmp_path)

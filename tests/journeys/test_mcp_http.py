@@ -380,6 +380,28 @@ def test_a_newer_client_hears_of_what_it_listens_to(both: Both) -> None:
     assert changed["params"]["_meta"] == {"io.modelcontextprotocol/subscriptionId": "s"}
 
 
+def test_streams_of_both_kinds_are_counted_together(both: Both) -> None:
+    """One that ends takes itself away and no other."""
+    body, headers = modern({**LIST, "method": "subscriptions/listen", "params": {"notifications": {}}})
+
+    def count() -> float:
+        lines = both.plane.client.get("/metrics").text.splitlines()
+        return next(float(line.split()[1]) for line in lines if line.startswith("switchboard_mcp_streams "))
+
+    async def story() -> list[float]:
+        counts: list[float] = []
+        async with streaming(both, "POST", body, headers):
+            async with streaming(both, "GET", None, {"Accept": "text/event-stream"}):
+                counts.append(await asyncio.to_thread(count))
+            await asyncio.to_thread(until, lambda: count() < counts[0])
+            counts.append(await asyncio.to_thread(count))
+        return counts
+
+    until(lambda: count() == 0)
+    assert asyncio.run(story()) == [2, 1]
+    until(lambda: count() == 0)
+
+
 def test_a_hundred_calls_at_once_each_get_their_own_answer(both: Both) -> None:
     """Of both generations, with the same ids: each is a conversation of its own."""
 

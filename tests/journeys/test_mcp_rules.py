@@ -14,7 +14,6 @@ from switchboard.store.audit import read as read_audit
 
 SETTINGS = """\
 mcp_origins = ["https://chat.example"]
-public_url = "https://agents.example/switchboard"
 
 [keys]
 writer = "key-of-the-writer"
@@ -27,6 +26,7 @@ reader = ["demo-statistician:*"]
 
 [allow]
 "demo-statistician" = ["writer"]
+"com.example.closed" = ["writer"]
 """
 CONFIRMED = {"text": "One. Two."}
 
@@ -142,11 +142,17 @@ def test_what_only_reads_runs_and_everything_else_takes_a_rule(
 
 
 def test_the_rules_of_the_other_face_hold_here_too(place: Place) -> None:
-    """What a caller may not execute over REST, it may not over MCP, whatever is allowed there."""
-    refused = place.call("demo-statistician:describe_numbers", "reader", numbers=[1, 2, 3])["structuredContent"]
+    """What a caller may not execute over REST, it may not over MCP, whatever is allowed there, or only reads."""
+    place.publish("com.example.closed", tools=TOOLS)
+    refusals = [
+        place.call("demo-statistician:describe_numbers", "reader", numbers=[1, 2, 3])["structuredContent"],
+        place.call("com.example.closed:look", "reader")["structuredContent"],
+    ]
 
-    assert refused["code"] == "CONSENT_REQUIRED"
-    assert "The operator's rules decide that" in refused["message"]
+    for refused in refusals:
+        assert refused["code"] == "CONSENT_REQUIRED"
+        assert "The operator's rules decide that" in refused["message"]
+    assert place.call("com.example.closed:look", "writer")["structuredContent"] == {"did": "look"}
 
 
 def test_an_app_that_wants_a_sign_in_says_where_there_is_somebody_to_do_it(place: Place) -> None:
@@ -255,11 +261,30 @@ def test_the_record_names_the_owner_of_the_key_and_the_log_what_the_program_call
 def test_pages_that_the_settings_name_may_come_and_read(place: Place) -> None:
     """A browser asks first, without a key; others, and pages that are not named, get nothing to read."""
     named = place.plane.client.options("/mcp", headers={"Origin": "https://chat.example", "X-API-Key": ""})
-    own = place.plane.client.options("/mcp", headers={"Origin": "https://agents.example", "Host": "agents.example"})
     other = place.plane.client.options("/mcp", headers={"Origin": "https://other.example"})
 
     assert (named.status_code, named.headers["access-control-allow-origin"]) == (204, "https://chat.example")
-    assert (own.status_code, other.status_code) == (204, 403)
+    assert other.status_code == 403
+
+
+def test_behind_a_proxy_its_name_is_taken_and_nothing_on_the_machine_is_called(tmp_path: Path) -> None:
+    """Others come there, and what they publish must not reach what only the machine itself can."""
+    with Site({"/look": Page(body=b'{"did":"look"}', kind="application/json")}) as site:
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "com.example.shop:look"}}
+        document = web_app("com.example.shop", site.url, tools=TOOLS)
+        alone = ControlPlane(tmp_path)
+        assert alone.client.put("/api/v1/apps/com.example.shop", json=document).status_code == 201
+        alone.stop()
+        behind = ControlPlane(tmp_path, SWITCHBOARD_PUBLIC_URL="https://agents.example/switchboard")
+        own = behind.client.options("/mcp", headers={"Origin": "https://agents.example", "Host": "agents.example"})
+        refused = behind.client.put("/api/v1/apps/com.example.shop", json={**document, "version": "9.0.0"})
+        called = behind.client.post("/mcp", json=message).json()["result"]
+        behind.stop()
+
+        assert own.status_code == 204
+        assert "$.execution.baseUrl: is on the machine of whoever calls it" in refused.json()["message"]
+        assert called["isError"]
+        assert not site.asked
 
 
 def test_without_it_there_is_nothing_there(tmp_path: Path) -> None:

@@ -55,23 +55,29 @@ class InsideExecutor(Executor):
             raise NotSupported(f"{call.owner.id} is not an agent.")
         # A key of its own, so that it is on disk before it is sent.
         wanted = Wanted(target=target, input=call.arguments, caller=call.caller, idempotency_key=f"mcp-{token_hex(16)}")
-        execution = await self._executions.submit(wanted)
+        accepting = create_task(self._executions.submit(wanted))
         try:
+            # What is being accepted may be in the store already: one that is given up there would run after a restart.
+            execution = await shield(accepting)
             return _outcome(await self._executions.end_of(execution, self._within_s))
         except CancelledError:
-            await self._end(execution.id)
+            await self._end(accepting)
             raise
 
-    async def _end(self, execution_id: str) -> None:
+    async def _end(self, accepting: Task[Execution]) -> None:
         """End an execution that nobody waits for, even if whoever cancels does not wait for that either."""
-        ending = create_task(self._cancel(execution_id))
+        ending = create_task(self._cancel(accepting))
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
         await shield(ending)
 
-    async def _cancel(self, execution_id: str) -> None:
+    async def _cancel(self, accepting: Task[Execution]) -> None:
         try:
-            await self._executions.cancel(execution_id, _NOBODY_WAITS)
+            execution = await accepting
+        except SwitchboardError:
+            return  # it was not accepted
+        try:
+            await self._executions.cancel(execution.id, _NOBODY_WAITS)
         except (InvalidRequest, NotFound, ServiceUnavailable):
             return  # it has ended meanwhile, or the store does not answer, and then its own time limit ends it
 

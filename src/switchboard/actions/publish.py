@@ -56,9 +56,11 @@ class Publish:
         gate: Gate,
         log: Log,
         most: int = MOST_APPS,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
-        """Build it; `most` is how many apps there may be at once."""
+        """Build it; `most` is how many apps there may be at once, and `most_bytes` how much their descriptors are."""
         self._most = most
+        self._most_bytes = most_bytes
         self._store = store
         self._shelf = shelf
         self._clock = clock
@@ -81,8 +83,7 @@ class Publish:
         for _ in range(_TRIES):
             before = await self._asked(self._store.app(app_id))
             owner = _owner(caller, before)
-            if before is None or before.descriptor is None:
-                self._require_room(app_id, raw)
+            self._require_room(app_id, raw, owner)
             judged = await self._judged(before, new, raw)
             if before is not None and before.descriptor == raw:
                 return self._unchanged(before, new.app, reading)
@@ -203,15 +204,16 @@ class Publish:
             message = f"{caller.name} may not publish or withdraw {app_id} here. The operator's rules decide that."
             raise ConsentRequired(message, app=app_id, caller=caller.name)
 
-    def _require_room(self, app_id: str, raw: bytes) -> None:
-        """Refuse what the registry could not list."""
+    def _require_room(self, app_id: str, raw: bytes, owner: str) -> None:
+        """Refuse what the registry could not list; a new version may be many times as large as the one before."""
         apps = self._shelf.apps()
-        for other in apps:
+        others = {other: app for other, app in apps.items() if other != app_id}
+        # One that is withdrawn may come back, so its id is kept free for whoever it belongs to.
+        resting = (other for other, record in self._shelf.withdrawn().items() if record.owner != owner)
+        for other in (*others, *resting) if app_id not in apps else ():
             if other != app_id and folded(other) == folded(app_id):
-                raise Conflict(
-                    f"{app_id} cannot be told from {other}, which is published.", app=app_id, published=other
-                )
-        if len(apps) >= self._most or sum(len(app.raw) for app in apps.values()) + len(raw) > MOST_BYTES:
+                raise Conflict(f"{app_id} cannot be told from {other}, which is taken.", app=app_id, published=other)
+        if len(others) >= self._most or sum(len(app.raw) for app in others.values()) + len(raw) > self._most_bytes:
             raise Conflict("The registry is full. Withdraw an app first.", app=app_id, published=len(apps))
 
     async def _asked(self, asking: Awaitable[Result]) -> Result:

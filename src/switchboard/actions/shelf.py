@@ -5,7 +5,7 @@ the next reader asks once, and everybody who comes meanwhile waits for that one 
 store does not answer, everything is served as it was last known, and says since when.
 """
 
-from asyncio import Task, create_task, shield, wait_for
+from asyncio import Lock, Task, create_task, shield, wait_for
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -56,6 +56,7 @@ class Shelf:
         self._revisions: dict[str, int] = {}
         self._fresh_until = 0.0
         self._refresh: Task[None] | None = None
+        self._catching_up = Lock()
         self._listeners: list[Callable[[], None]] = []
         self.version = 0
         self.stale_since: float | None = None
@@ -93,14 +94,16 @@ class Shelf:
         Raises:
             ServiceUnavailable: the store does not answer.
         """
-        revision, changes = await self._store.changes(self._revision)
-        if revision < self._revision:
-            # A backup, or a standby that was behind: what this instance knows is from a past that did not happen.
-            self._revisions, self._revision = {}, 0
-            revision, changes = await self._store.changes(0)
-            self._place({}, {})
-        self._take([stored for stored in changes if stored.revision > self._revisions.get(stored.id, 0)])
-        self._revision = max(self._revision, revision)
+        # One after the other: what was read before the store lost something must not be taken in after that is known.
+        async with self._catching_up:
+            revision, changes = await self._store.changes(self._revision)
+            if revision < self._revision:
+                # A backup, or a standby that was behind: what this instance knows is from a past that did not happen.
+                revision, changes = await self._store.changes(0)
+                self._revisions, self._revision = {}, 0
+                self._place({}, {})
+            self._take([stored for stored in changes if stored.revision > self._revisions.get(stored.id, 0)])
+            self._revision = max(self._revision, revision)
         self._fresh_until = self._clock.passed() + self._fresh_s
         self.stale_since = None
 

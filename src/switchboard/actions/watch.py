@@ -189,7 +189,9 @@ class Watch:
             found = self._found(watcher)
             if found:
                 return self._counted(watcher, found)
-            if not await watcher.woken():
+            if found is None:
+                await sleep(0)  # others are served meanwhile
+            elif not await watcher.woken():
                 watcher.quiet_since = get_running_loop().time()
                 return ()
         return None
@@ -219,7 +221,8 @@ class Watch:
         try:
             await self._tell(latest)
         except BaseException:
-            self._note(Gap(latest))  # nobody may go on as if there had been nothing
+            # Nobody may go on as if there had been nothing; what came meanwhile goes with it.
+            self._note(Gap(self._directory.current().version))
             raise
 
     async def reassure(self) -> None:
@@ -283,28 +286,32 @@ class Watch:
             self._told_bytes -= size
             oldest.dropped = max(oldest.dropped, oldest.told.popleft()[0])
 
-    def _found(self, watcher: Watcher) -> Sequence[bytes]:
-        """Return what comes after a watcher's place, as much as is sent at once, and move him on."""
-        channel = watcher.channel
+    def _found(self, watcher: Watcher) -> Sequence[bytes] | None:
+        """Return what comes after a watcher's place, as much as is sent at once, and move him on.
+
+        None where there was nothing so far, and more is to be looked at.
+        """
+        channel, most = watcher.channel, self._limits.at_once_bytes
         if watcher.cursor < self._gap:
             return [self._fresh_start(watcher, "too_old")]
         if watcher.cursor >= channel.dropped:
-            events = channel.after(watcher.cursor)
-        elif watcher.cursor < self._forgotten:
+            return _taken(watcher, channel.after(watcher.cursor), most)
+        if watcher.cursor < self._forgotten:
             return [self._fresh_start(watcher, "too_slow")]
-        else:
-            events = self._told_again(watcher)
-        return _taken(watcher, events, self._limits.at_once_bytes)
+        found = _taken(watcher, self._told_again(watcher), most)
+        return found or (None if watcher.cursor < channel.version else ())
 
     def _told_again(self, watcher: Watcher) -> Iterator[tuple[int, bytes]]:
-        """Put into words once more what is not kept, for one who was away or slow."""
+        """Put into words once more what is not kept, for one who was away or slow; only a few changes at a time."""
         channel = watcher.channel
-        for change in self._after(watcher.cursor, channel.version):
+        changes = self._after(watcher.cursor, channel.version)
+        for change in changes[:_WORK_AT_ONCE]:
             event = self._teller.change(channel.query, Sides(change))
             watcher.cursor = change.version
             if event:
                 yield change.version, event
-        watcher.cursor = channel.version
+        if len(changes) <= _WORK_AT_ONCE:
+            watcher.cursor = channel.version
 
     async def _missed(self, watcher: Watcher) -> int:
         """Count what somebody missed who comes back."""

@@ -25,6 +25,7 @@ _LIMITS = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), 1),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), -1),
 }
+_COUNTABLE = 10**300
 _PUT_TOGETHER = ("$ref", "oneOf", "anyOf", "allOf", "not", "if", "then", "else", "patternProperties", "prefixItems")
 
 
@@ -52,14 +53,12 @@ class Described(Struct, frozen=True):
 
 def changes(before: Described, after: Described) -> list[Change]:
     """Return everything that users of the first one notice in the second."""
+    # Thousands of tools fit into one descriptor: looking for each among all would take seconds.
+    there, here = ({tool.id: tool for tool in one.app.capabilities} for one in (before, after))
     return [
         *_owner(before.app, after.app),
-        *(change for tool in before.app.capabilities for change in _tool(tool, before, after)),
-        *(
-            Change("minor", after.path_of(tool.id), f"the tool {tool.id} is new")
-            for tool in after.app.capabilities
-            if before.app.capability(tool.id) is None
-        ),
+        *(change for name, tool in there.items() for change in _tool(tool, here.get(name), before, after)),
+        *(Change("minor", after.path_of(name), f"the tool {name} is new") for name in here if name not in there),
     ]
 
 
@@ -90,8 +89,7 @@ def _owner(before: App, after: App) -> Iterator[Change]:
         )
 
 
-def _tool(tool: Capability, before: Described, after: Described) -> Iterator[Change]:
-    now = after.app.capability(tool.id)
+def _tool(tool: Capability, now: Capability | None, before: Described, after: Described) -> Iterator[Change]:
     if now is None:
         yield Change("major", before.path_of(tool.id), f"the tool {tool.id} is gone")
         return
@@ -147,9 +145,9 @@ def _own_words(old: dict[str, Any], new: dict[str, Any], here: str) -> Iterator[
 def _limits(old: dict[str, Any], new: dict[str, Any], here: str) -> Iterator[Change]:
     for word, tighter in _LIMITS.items():
         was, now = _number(old, word), _number(new, word)
-        if now is not None and (was is None or (now - was) * tighter > 0):
-            before = "not limited" if was is None else f"{was:g}"
-            yield Change("major", f"{here}.{word}", f"is {now:g}, and was {before}")
+        if now is not None and (was is None or (now > was if tighter > 0 else now < was)):
+            before = "not limited" if was is None else _counted(was)
+            yield Change("major", f"{here}.{word}", f"is {_counted(now)}, and was {before}")
 
 
 def _given(old: dict[str, Any], new: dict[str, Any], there: str, here: str) -> Iterator[Change]:
@@ -208,6 +206,11 @@ def _named(schema: dict[str, Any]) -> str:
 def _number(schema: dict[str, Any], word: str) -> float | None:
     value: object = schema.get(word)
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _counted(number: float) -> str:
+    """Return a number as text; a schema may have one that no machine counts with."""
+    return f"{number:g}" if abs(number) < _COUNTABLE else "out of all bounds"
 
 
 def _fields(schema: dict[str, Any], word: str) -> dict[str, Any]:

@@ -218,7 +218,7 @@ class Endpoint:
         if self._streams >= MOST_STREAMS or self._is_closed:
             raise Refusal(503, "No more streams can be opened here now.", retry_after="1")
         self._streams += 1
-        self._metrics.mcp_streams.set(self._streams)
+        self._metrics.mcp_streams.inc()
         gone = streams.until_gone(visit.receive)
         try:
             await streams.begin(visit.send, visit.shared)
@@ -233,7 +233,7 @@ class Endpoint:
         finally:
             gone.cancel()
             self._streams -= 1
-            self._metrics.mcp_streams.set(self._streams)
+            self._metrics.mcp_streams.dec()
 
     # One message
 

@@ -36,6 +36,9 @@ MCP_PATH = "/mcp"
 _READING = ("GET", "HEAD")
 _READING_BYTES = (b"GET", b"HEAD")
 _PATH = PATH.encode()
+_STRANGER = (
+    "Pages of other sites may not come here. A server without keys takes what programs and pages of this machine send."
+)
 OPEN_PATHS = frozenset({"/", "/health", "/ready", "/metrics", "/openapi.json", "/docs"})
 """What needs no key: nothing here tells what agents there are, or changes anything."""
 
@@ -53,10 +56,16 @@ class App:
         callers: Mapping[str, str],
         *,
         public: Callable[[str], bool] = lambda _: False,
+        is_stranger: Callable[[list[str], list[str]], bool] = lambda _, __: False,
         mcp: Application | None = None,
     ) -> None:
-        """Build it; `public` says which paths may be read without a key."""
+        """Build it; `public` says which paths may be read without a key, `is_stranger` which pages are another site's.
+
+        A page is told by its `Host` and `Origin`. One of another site has no key; so where none is needed it is kept
+        out, or anything that a browser shows could register and execute here.
+        """
         self._public = public
+        self._is_stranger = is_stranger
         self._discovery = discovery
         self._watch = watch
         self._mcp = mcp
@@ -84,6 +93,8 @@ class App:
             await self._other(scope, receive, send, self._rest, "anonymous")
         elif scope["type"] == "http" and caller is None:
             await _unauthorized(scope, send)
+        elif scope["type"] == "http" and not self._keys and self._is_of_another_site(scope):
+            await _refuse(scope, send, 403, "forbidden", _STRANGER)
         elif scope["type"] == "http" and scope["path"] == PATH and scope["method"] in _READING:
             await self._discovery(scope, send)
         elif scope["type"] == "http" and scope["path"] == WATCH_PATH and scope["method"] in _READING:
@@ -98,6 +109,8 @@ class App:
         path, _, query = url.partition(b"?")
         if path != _PATH or method not in _READING_BYTES or self._caller(PATH, headers) is None:
             return None
+        if not self._keys and any(name == b"origin" for name, _ in headers):
+            return None  # a page's, which may be of another site
         return self._discovery.at_once(query, headers, is_head=method == b"HEAD")
 
     def _caller(self, path: str, headers: Headers) -> str | None:
@@ -122,6 +135,13 @@ class App:
 
     def _is_public(self, scope: Scope) -> bool:
         return scope["method"] in _READING and self._public(scope["path"])
+
+    def _is_of_another_site(self, scope: Scope) -> bool:
+        origins = [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"]
+        if not origins:
+            return False  # a program's: what a page has a server do, a browser signs with its origin
+        hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        return self._is_stranger(hosts, origins)
 
     async def _other(
         self, scope: Scope, receive: Receive, send: Send, application: Application, caller: str | None
@@ -199,14 +219,18 @@ def _identity(scope: Scope) -> str:
 
 
 async def _unauthorized(scope: Scope, send: Send) -> None:
-    identity = _identity(scope)
     message = "invalid or missing API key. Send it as X-API-Key, or as Authorization: Bearer."
-    body = error_body("unauthorized", message, None, identity)
+    await _refuse(scope, send, 401, "unauthorized", message, (b"www-authenticate", b"Bearer"))
+
+
+async def _refuse(scope: Scope, send: Send, status: int, word: str, message: str, *more: tuple[bytes, bytes]) -> None:
+    identity = _identity(scope)
+    body = error_body(word, message, None, identity)
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", b"%d" % len(body)),
-        (b"www-authenticate", b"Bearer"),
+        *more,
         (b"x-request-id", identity.encode()),
     ]
-    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -2,6 +2,7 @@
 
 There is nobody to ask on a server, and a model decides what is called: so what may change something is refused unless
 a rule names it. A rule is `owner pattern:capability pattern`, for the owner of one API key or for everybody (`*`).
+What the operator's other rules keep from a caller stays so, whatever these allow.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,14 +32,16 @@ class Rule:
 
 @final
 class Policy(Consent):
-    """Lets pass what only reads, and what the rules for its caller allow."""
+    """Lets pass what only reads, and what the rules for its caller allow, if `besides` does."""
 
-    def __init__(self, allow: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, allow: Mapping[str, Sequence[str]], besides: Consent | None = None) -> None:
+        self._besides = besides
         self._rules = {caller: [Rule(text) for text in rules] for caller, rules in allow.items()}
 
     async def require(self, call: Call, client: Client) -> None:
         """Refuse everything else, and say which setting would allow it."""
-        del client  # it is whom the rules are about
+        if self._besides is not None:
+            await self._besides.require(call, client)
         if self._allows(call):
             return
         caller, rule = call.caller.name, f"{call.owner.id}:{call.capability.id}"
