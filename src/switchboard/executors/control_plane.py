@@ -35,6 +35,7 @@ from switchboard.catalog.errors import (
     Unreached,
 )
 from switchboard.catalog.executions import ENDS, status_of
+from switchboard.catalog.names import parse_target
 from switchboard.catalog.text import clean
 from switchboard.executors.limits import LARGEST
 from switchboard.telemetry.logs import timestamp
@@ -128,14 +129,14 @@ class ControlPlaneExecutor(Executor):
                 continue
             try:
                 answer = await self._send("POST", plane, path, seconds=_SUBMIT_S, headers=headers, content=content)
+                if answer.status in _SUCCESS:
+                    return _Accepted(plane, _read(plane, answer))
             except Unreached as error:
                 refusal = refusal or error
                 continue
             except (ServiceUnavailable, CallTimeout) as error:
                 refusal, unclear = error, plane
                 continue
-            if answer.status in _SUCCESS:
-                return _Accepted(plane, _read(plane, answer))
             if answer.status in _UNCLEAR:
                 unclear = plane
             elif answer.status not in _ELSEWHERE:
@@ -228,10 +229,22 @@ class ControlPlaneExecutor(Executor):
 
 
 def _target(call: Call, execution: Registered) -> str:
-    """Return what to ask a control plane for; AgentField's own knows the spelling with a dot, and no other."""
+    """Return what to ask a control plane for; AgentField's own knows the spelling with a dot, and no other.
+
+    Raises:
+        NotSupported: it would run something else there than the user was asked about.
+    """
+    path = call.capability.binding.route.path or ""
     if execution.service.startswith(_KEEPS_KEYS):
-        return call.capability.binding.route.path or ""
-    return f"{execution.agent_id}.{call.capability.id.removeprefix(f'{call.capability.kind}:')}"
+        return path
+    agent_id, name = execution.agent_id, parse_target(path).name
+    if name != call.capability.id or "." in agent_id:
+        message = (
+            f"{agent_id}.{name} means something else at {execution.service}: {call.capability.id} cannot be called "
+            "there. Tell the user; the agent would have to rename it."
+        )
+        raise NotSupported(message, app=call.owner.id, tool=call.capability.id)
+    return f"{agent_id}.{name}"
 
 
 def _is_same_caller(execution: Registered, unclear: Plane, plane: Plane) -> bool:
@@ -265,8 +278,7 @@ def _lost(call: Call, accepted: _Accepted, error: SwitchboardError) -> ServiceUn
 def _outcome(call: Call, execution: _Document) -> Outcome:
     """Return a result, or what the agent says about its failure; what kept the call from it is an error."""
     if status_of(execution.status) == "succeeded":
-        result = Json(b"null") if execution.result is UNSET else Json(bytes(execution.result))
-        return Outcome(parts=(Text(_shown(result)),), data=result)
+        return _brought(Json(b"null") if execution.result is UNSET else Json(bytes(execution.result)))
     said = _said(execution)
     facts: dict[str, Any] = {"app": call.owner.id, "execution": execution.execution_id}
     if execution.status_reason in _UNREACHED:
@@ -281,10 +293,13 @@ def _outcome(call: Call, execution: _Document) -> Outcome:
     return Outcome(parts=(Text(said),), data=Json(msgspec.json.encode(details)), failed=True)
 
 
-def _shown(result: Json) -> str:
-    """Return a result to be read: a text as it is, everything else as JSON."""
-    document: object = msgspec.json.decode(result)
-    return document if isinstance(document, str) else result.decode()
+def _brought(result: Json) -> Outcome:
+    """Return a result to be read: a text as it is, everything else as JSON; what is only nearly JSON is no data."""
+    try:
+        document: object = msgspec.json.decode(result)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Outcome(parts=(Text(result.decode(errors="replace")),))
+    return Outcome(parts=(Text(document if isinstance(document, str) else result.decode()),), data=result)
 
 
 def _said(execution: _Document) -> str:
