@@ -319,6 +319,18 @@ def test_when_nobody_tells_the_end_the_execution_is_named() -> None:
             outcome(call_of(), plane, away_s=0.0)
 
 
+def test_an_end_that_nobody_knows_is_not_the_failure_of_the_agent() -> None:
+    """It may have run: whoever repeats it has to look first."""
+    with SmallPlane() as plane:
+        facts = {"error": "the control plane was restarted", "status_reason": "outcome_unknown"}
+        serving(plane, TARGET, accepted, ended("failed", **facts))
+
+        with pytest.raises(ServiceUnavailable, match="Whether the call had an effect is not known") as caught:
+            outcome(call_of(), plane)
+
+        assert caught.value.details == {"app": "a", "execution": EXECUTION}
+
+
 def test_a_call_that_nobody_waits_for_is_taken_back() -> None:
     """The control plane is told, and tells the agent."""
     told = threading.Event()

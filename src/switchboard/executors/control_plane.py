@@ -18,6 +18,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from switchboard.actions.ports import Call, Executor, Outcome, Plane, Planes, Secret, Text
 from switchboard.catalog.bindings import Json, Registered
 from switchboard.catalog.errors import (
+    EFFECT_UNKNOWN,
     AnswerTooLarge,
     AuthInvalid,
     AuthRequired,
@@ -64,6 +65,7 @@ _ELSEWHERE = frozenset({401, 503})
 """Refusals of one control plane that another may not share."""
 _KEY_VARIABLE = "AGENTFIELD_API_KEY"
 _UNREACHED = frozenset({"agent_unreachable"})
+_UNKNOWN = frozenset({"outcome_unknown"})
 _LATE = frozenset({"agent_timeout", "execution_timeout"})
 
 
@@ -283,6 +285,9 @@ def _outcome(call: Call, execution: _Document) -> Outcome:
     facts: dict[str, Any] = {"app": call.owner.id, "execution": execution.execution_id}
     if execution.status_reason in _UNREACHED:
         raise ServiceUnavailable(f"{call.owner.id} cannot be reached by its control plane: {said}", **facts)
+    if execution.status_reason in _UNKNOWN:
+        named = f"It is the execution {execution.execution_id}."
+        raise ServiceUnavailable(f"{call.owner.id}: {said.rstrip('.')}. {EFFECT_UNKNOWN} {named}", **facts)
     if execution.status_reason in _LATE:
         raise CallTimeout(f"{call.owner.id} has not answered in time: {said}", **facts)
     details = {"code": "APP_ERROR", "message": said, "status": execution.status, **facts}
