@@ -104,7 +104,7 @@ def _shown(profile: cProfile.Profile | str) -> str:
 
 def _serve(file: str, database_url: str) -> None:
     """Be a control plane that is profiled from a signal on, and writes the profile when it is told to stop."""
-    from switchboard.control_plane import serve  # noqa: PLC0415 - only the profiled process needs it
+    from switchboard.serving import serve  # noqa: PLC0415 - only the profiled process needs it
     from switchboard.settings import ServeSettings  # noqa: PLC0415
 
     profile = cProfile.Profile()

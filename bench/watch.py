@@ -4,6 +4,7 @@
                     moment the registration was sent, so it has the store's disk in it
     own questions   everybody watches an agent of his own: nearly every change is nothing to nearly everybody
     others          discovery meanwhile, as somebody else feels it
+    everywhere      from the answer to a registration until everybody else knows, see `everywhere`
 
 The watchers are sockets in a process of their own (`python -m bench.watch`), which only looks for the time of sending
 in what it reads.
@@ -24,7 +25,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from bench import agents
+from bench import agents, everywhere
 from bench.figures import Figure
 from bench.http_servers import Process, allow_files, running
 from bench.load import Job, LoadGenerator
@@ -68,6 +69,7 @@ def figures() -> list[Figure]:
     return [
         *_measured("one question", [""], _CHANGES * WATCHERS, TARGETS["p99"]),
         *_measured("own questions", own, _CHANGES * WATCHERS // agents.AGENTS, None),
+        *everywhere.figures(),
     ]
 
 

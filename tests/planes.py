@@ -67,14 +67,21 @@ def item(agent_id: str, *skills: str, health: str = "active", **changes: Any) ->
 
 
 class SmallPlane:
-    """One server; `store` and `watch` are what AgentField's own has not."""
+    """One server; `store` and `watch` are what AgentField's own has not, and a watch that is `mute` never begins."""
 
     def __init__(
-        self, *agents: Mapping[str, Any], store: str = "", watch: bool = False, key: str | None = None, port: int = 0
+        self,
+        *agents: Mapping[str, Any],
+        store: str = "",
+        watch: bool = False,
+        mute: bool = False,
+        key: str | None = None,
+        port: int = 0,
     ) -> None:
         self.agents: list[Any] = list(agents)
         self.store = store
         self.watch = watch
+        self._mute = mute
         self.key = key
         self.asked: list[Asked] = []
         self.answers: dict[str, Answer] = {}
@@ -164,7 +171,9 @@ class SmallPlane:
             self._watchers.append(waiting)
         about = {"version": self.version, "instance": "instance", "store": self.store}
         write(b"retry: 1000\n\n")
-        if asked.headers.get("last-event-id") == f"instance-{self.version}":
+        if self._mute:
+            pass
+        elif asked.headers.get("last-event-id") == f"instance-{self.version}":
             write(_event("resumed", f"instance-{self.version}", {**about, "missed": 0}))
         else:
             facts = {**about, "total_agents": len(self.agents), "resumed": False, "reason": "new"}

@@ -44,6 +44,27 @@ def test_reasoners_and_skills_are_tools_that_are_called_by_their_targets() -> No
     assert app.standing.health == "degraded"
 
 
+def test_no_two_tools_have_one_name_whatever_an_agent_calls_them() -> None:
+    """A consent is for a name: who is asked about the one must not run the other."""
+    app = as_app(
+        agent(
+            capability("reasoner", "think"),
+            capability("reasoner", "skill:think"),
+            capability("skill", "think"),
+            capability("skill", "skill:think"),
+        ),
+        service="store-1",
+        origin="agents:store-1",
+    )
+
+    assert [(tool.id, tool.binding.route.path) for tool in app.capabilities] == [
+        ("think", "research%3Aagent:think"),
+        ("skill:think", "research%3Aagent:skill%3Athink"),
+        ("skill:skill:think", "research%3Aagent:skill:think"),
+        ("skill:skill:skill:think", "research%3Aagent:skill:skill:think"),
+    ]
+
+
 def test_an_agent_that_does_not_describe_itself_is_described_by_what_it_can_do() -> None:
     """A list without descriptions helps no model."""
     five = [capability("skill", name) for name in "abcde"]

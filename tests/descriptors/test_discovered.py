@@ -105,6 +105,16 @@ def test_an_inactive_agent_is_so_at_least_since_it_was_last_heard() -> None:
     assert (inactive.since, active.since) == (1794736800.0, None)
 
 
+@pytest.mark.parametrize(
+    "heard", ["9999-12-31T23:59:59-23:59", "9999-12-31T23:59:59.999999Z", "0001-01-01T00:00:00+14:00", "soon", 5]
+)
+def test_a_time_that_cannot_be_shown_is_none(heard: object) -> None:
+    """Whoever reads a guide of the agent, or calls it, is told the rest."""
+    found = discovered.read_agent({"agent_id": "a", "health_status": "inactive", "last_heartbeat": heard})
+
+    assert found.since is None
+
+
 def test_one_agent_that_cannot_be_read_does_not_hide_the_others() -> None:
     """It is a problem, with its place."""
     deep: Any = {}

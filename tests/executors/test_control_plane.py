@@ -137,6 +137,45 @@ def test_a_server_whose_store_is_not_known_is_asked_in_the_spelling_of_agentfiel
         assert outcome(call_of(plane.url), plane).data == b"1"
 
 
+@pytest.mark.parametrize(
+    ("agent_id", "reasoners", "skills", "tool", "target"),
+    [
+        ("a", ["think", "reasoner:think"], [], "reasoner:think", "a.reasoner%3Athink"),
+        ("a", ["think"], ["skill:act"], "skill:act", "a.skill%3Aact"),
+        ("a", ["act"], ["act"], "skill:act", None),
+        ("a.b", [], ["act"], "act", None),
+    ],
+)
+def test_what_agentfield_would_take_for_something_else_is_not_asked_of_it(
+    agent_id: str, reasoners: list[str], skills: list[str], tool: str, target: str | None
+) -> None:
+    """What runs there is what the user was asked about, or nothing: it reads `a.act` as the reasoner of `a`."""
+    with SmallPlane() as plane:
+        made = agent(agent_id, {name: [] for name in reasoners}, {name: [] for name in skills})
+        owner = as_app(made, service=plane.url, origin=plane.url)
+        capability = owner.capability(tool)
+        assert capability is not None
+        call = Call(id="1", caller=Caller("a test"), owner=owner, capability=capability, arguments={})
+        if target is not None:
+            serving(plane, target, accepted, ended(result=1))
+            assert outcome(call, plane).data == b"1"
+            return
+
+        with pytest.raises(NotSupported):
+            outcome(call, plane)
+        assert plane.asked == []
+
+
+@pytest.mark.parametrize(("result", "text"), [(b"1e999", "1e999"), (b'"\xff"', '"\ufffd"')])
+def test_a_result_that_nobody_can_read_as_data_is_a_text(result: bytes, text: str) -> None:
+    """It ran all the same."""
+    body = b'{"execution_id": "exec_1", "status": "succeeded", "result": ' + result + b"}"
+    with SmallPlane() as plane:
+        serving(plane, TARGET, accepted, lambda _: Said(200, body))
+
+        assert outcome(call_of(), plane) == Outcome(parts=(Text(text),))
+
+
 def test_what_the_agent_says_about_its_failure_is_an_outcome() -> None:
     """In its own words, with what it said besides."""
     with SmallPlane() as plane:
@@ -215,7 +254,7 @@ def test_a_control_plane_that_is_not_there_is_passed_over() -> None:
         assert outcome(call_of(), DEAD, other).data == b"1"
 
 
-@pytest.mark.parametrize("first", [Said(None), Said(503, {}), Said(502, {}), Said(401, {})])
+@pytest.mark.parametrize("first", [Said(None), Said(503, {}), Said(502, {}), Said(401, {}), Said(202, b"{")])
 def test_an_unclear_answer_leads_to_another_one_of_the_store_under_the_same_key(first: Said) -> None:
     """So that it runs once, whatever the first one did with it."""
     with SmallPlane() as broken, SmallPlane() as plane:
@@ -280,6 +319,18 @@ def test_when_nobody_tells_the_end_the_execution_is_named() -> None:
             outcome(call_of(), plane, away_s=0.0)
 
 
+def test_an_end_that_nobody_knows_is_not_the_failure_of_the_agent() -> None:
+    """It may have run: whoever repeats it has to look first."""
+    with SmallPlane() as plane:
+        facts = {"error": "the control plane was restarted", "status_reason": "outcome_unknown"}
+        serving(plane, TARGET, accepted, ended("failed", **facts))
+
+        with pytest.raises(ServiceUnavailable, match="Whether the call had an effect is not known") as caught:
+            outcome(call_of(), plane)
+
+        assert caught.value.details == {"app": "a", "execution": EXECUTION}
+
+
 def test_a_call_that_nobody_waits_for_is_taken_back() -> None:
     """The control plane is told, and tells the agent."""
     told = threading.Event()
@@ -327,7 +378,7 @@ def test_an_answer_that_is_no_execution_is_said(said: Said) -> None:
     with SmallPlane() as plane:
         serving(plane, TARGET, lambda _: said, ended())
 
-        with pytest.raises(ServiceUnavailable):
+        with pytest.raises(ServiceUnavailable, match="Whether the call had an effect is not known"):
             outcome(call_of(), plane)
 
 

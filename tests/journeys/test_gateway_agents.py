@@ -379,9 +379,9 @@ def _example(guide: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("arguments", "environment", "said"),
     [
-        (("--control-plane", "http://plane.example"), {}, "a control plane is written https://host"),
-        (("--control-plane", "https://me:pass@plane.example"), {}, "a control plane is written https://host"),
-        ((), {"AGENTFIELD_SERVER": "http://192.168.1.1:8080"}, "a control plane is written https://host"),
+        (("--control-plane", "http://plane.example"), {}, "A control plane is written https://host"),
+        (("--control-plane", "https://me:pass@plane.example"), {}, "A control plane is written https://host"),
+        ((), {"AGENTFIELD_SERVER": "http://192.168.1.1:8080"}, "A control plane is written https://host"),
         (("--scan", "--control-plane", "https://plane.example"), {}, "--scan shows what is on this machine"),
     ],
 )
@@ -401,7 +401,7 @@ def test_keys_that_are_not_as_many_as_control_planes_are_refused(home: Path) -> 
     servers = "https://a.example https://b.example"
     with Gateway(home, environment={"AGENTFIELD_SERVER": servers, "AGENTFIELD_API_KEY": keys}) as gateway:
         assert gateway.wait() == 2
-    assert "AGENTFIELD_API_KEY has 3 keys for 2 control planes" in " ".join(gateway.stderr.split())
+    assert "AGENTFIELD_API_KEY has 3 keys for 2 addresses of a control plane" in " ".join(gateway.stderr.split())
 
 
 def test_the_stateless_protocol_tells_how_complete_a_list_is(plane: ControlPlane, home: Path) -> None:

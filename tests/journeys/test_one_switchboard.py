@@ -10,8 +10,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -25,9 +25,13 @@ from tests.leaks import secret
 from tests.sdk_go.golang import HERE, Agent, build, need_go
 from tests.servers import COMMAND, ControlPlane
 from tests.users import Caller, PageUser
+from tests.watchers import Stream
 
 SHOP, PYTHON, GO = "com.example.shop", "python-agent", "go-agent"
+APPS = {NOTES, SHOP, PYTHON, GO}
 KEY = secret("both-planes")
+ALLOWANCE = timedelta(seconds=10)
+"""Instances leave each other three seconds to tell whom they heard, and look every second; busy machines add to it."""
 
 
 class Door:
@@ -171,6 +175,36 @@ def listed_over_http(plane: ControlPlane) -> dict[str, str]:
     return {(tool.get("title") or tool["name"]).removeprefix("app:"): tool["description"] for tool in tools}
 
 
+def shown_health(plane: ControlPlane, agent_id: str) -> str:
+    """Return what discovery says of an agent."""
+    found = plane.discover(agent=agent_id)["capabilities"]
+    return found[0]["health_status"] if found else ""
+
+
+def until_told(watcher: Stream, health: str) -> dict[str, Any]:
+    """Read events until one says that somebody is like this."""
+    while (event := watcher.next()).data.get("health_status") != health:
+        pass
+    assert event.kind == "health"
+    return event.data
+
+
+def executing(app: str, tool: str, **args: Any) -> Message:
+    """Return what to ask for to have something executed."""
+    return {"name": "aai:exec", "arguments": {"app": app, "tool": tool, "args": args}}
+
+
+def everything_at_once(gateway: Gateway) -> list[int]:
+    """Ask for every kind of thing that a client asks for, without waiting."""
+    calls = [executing(NOTES, "read"), executing(SHOP, "search", query="x"), executing(PYTHON, "trace")]
+    calls += [executing(GO, "shout", mark="hello"), {"name": f"app:{GO}"}, {"name": f"app:{SHOP}"}]
+    others = [("tools/list", None), ("resources/list", None), ("resources/read", {"uri": f"app:{PYTHON}"})]
+    return [
+        *(gateway.begin("tools/call", call) for call in calls),
+        *(gateway.begin(method, params) for method, params in others),
+    ]
+
+
 def did(result: Message) -> Any:
     """Return what a call brought."""
     assert not result.get("isError"), result
@@ -179,51 +213,92 @@ def did(result: Message) -> Any:
 
 def test_one_list_shows_everything_and_everything_runs_through_whatever_happens(house: House) -> None:
     """Desktop app, published web app, and agents in two languages; an agent dies, a control plane dies."""
-    first, second = house.planes.planes
-    house.publish(first)
-    until(lambda: all(health_of(plane, name) == "active" for plane in (first, second) for name in (PYTHON, GO)), 60)
+    planes = house.planes.planes
+    house.publish(planes[0])
+    until(lambda: all(health_of(plane, name) == "active" for plane in planes for name in (PYTHON, GO)), 60)
     with house.gateway() as gateway:
         caller = Caller(gateway, "a client", house.user, modern=False)
         gateway.initialize("a client")
-        until(lambda: {NOTES, SHOP, PYTHON, GO} <= listed(gateway).keys())
+        until(lambda: listed(gateway).keys() >= APPS)
 
-        # Each is executed, after the user was asked once.
-        for app, tool, given, expected in (
-            (NOTES, "read", {}, {"did": "read"}),
-            (SHOP, "search", {"query": "kettle"}, {"found": "a kettle"}),
-            (GO, "shout", {"mark": "hello"}, "HELLO"),
-        ):
-            result, asked = caller.call(app, tool, "all", **given)
-            assert expected in (did(result), did(result).get("result"))
-            assert len(asked) == 1
-        result, asked = caller.call(PYTHON, "trace", "all")
-        assert (did(result)["parent"], len(asked)) == ("", 1)
-        assert "Go" not in asked[0]
+        one_list_has_all(house, gateway)
+        each_runs_after_one_question(caller)
+        a_killed_agent_is_told_of_everywhere(house, gateway, caller)
+        a_killed_control_plane_is_not_felt(house, gateway, caller)
 
-        # One agent is killed: every face tells so.
-        house.go.kill()
-        until(lambda: "inactive" in listed(gateway)[GO])
-        for plane in (first, second):
-            until(lambda plane=plane: health_of(plane, GO) == "inactive")
-            until(lambda plane=plane: "inactive" in listed_over_http(plane)[GO])
-        refused, asked = caller.call(GO, "shout", "all", mark="hello")
-        assert (refused["structuredContent"]["code"], asked) == ("SERVICE_UNAVAILABLE", [])
-        assert refused["structuredContent"]["since"]
 
-        # A control plane is killed while a call is on its way; nothing that the client sees fails.
-        house.go = house.start_go()
-        until(lambda: "inactive" not in listed(gateway)[GO])
-        gate = house.folder / "gate"
-        with ThreadPoolExecutor(1) as thread:
-            waiting = thread.submit(caller.call, GO, "later", "all", mark="survived", gate=str(gate))
-            until(house.calls.exists)
-            first.kill()
-            gate.touch()
-            result, asked = waiting.result(60)
-        assert (did(result)["result"], asked) == ("survived", [])
-        for app, tool, given in ((NOTES, "read", {}), (SHOP, "search", {"query": "x"}), (PYTHON, "trace", {})):
-            result, asked = caller.call(app, tool, "all", **given)
-            assert did(result)
-            assert asked == []
-        assert {NOTES, SHOP, PYTHON, GO} <= listed(gateway).keys()
-        assert not any("inactive" in line for line in listed(gateway).values())
+def one_list_has_all(house: House, gateway: Gateway) -> None:
+    """And it says that nobody is missing."""
+    found = gateway.ask("tools/list")
+    facts = found["_meta"]["switchboard/catalogue"]
+
+    assert {f"app:{name}" for name in APPS} <= {tool["name"] for tool in found["tools"]}
+    assert "nextCursor" not in found
+    assert (facts["total"], facts["shown"]) == (4, 4)
+    assert {source["status"] for source in facts["sources"]} == {"ready"}
+    assert set(house.planes.urls) <= {source["name"] for source in facts["sources"]}
+
+
+def each_runs_after_one_question(caller: Caller) -> None:
+    """The user allows all operations of each, one by one."""
+    for app, tool, given, expected in (
+        (NOTES, "read", {}, {"did": "read"}),
+        (SHOP, "search", {"query": "kettle"}, {"found": "a kettle"}),
+        (GO, "shout", {"mark": "hello"}, "HELLO"),
+    ):
+        result, asked = caller.call(app, tool, "all", **given)
+        assert expected in (did(result), did(result).get("result"))
+        assert len(asked) == 1
+    result, asked = caller.call(PYTHON, "trace", "all")
+    assert (did(result)["parent"], len(asked)) == ("", 1)
+
+
+def a_killed_agent_is_told_of_everywhere(house: House, gateway: Gateway, caller: Caller) -> None:
+    """Within its lease: by the gateway, which tells its client; and by both instances, to whoever asks or watches."""
+    planes = house.planes.planes
+    watchers = [Stream(plane.url, "", {"X-API-Key": KEY}, agent=GO) for plane in planes]
+    assert [watcher.next().kind for watcher in watchers] == ["snapshot"] * 2
+    house.go.kill()
+    while "inactive" not in listed(gateway)[GO]:
+        gateway.notification("notifications/tools/list_changed", 120)
+    for plane, watcher in zip(planes, watchers, strict=True):
+        told = until_told(watcher, "inactive")
+        until(lambda plane=plane: health_of(plane, GO) == shown_health(plane, GO) == "inactive")
+        until(lambda plane=plane: "inactive" in listed_over_http(plane)[GO])
+        status = plane.client.get(f"/api/v1/nodes/{GO}/status").json()["status"]
+        silent = datetime.fromisoformat(told["since"]) - datetime.fromisoformat(status["last_seen"])
+        assert silent <= timedelta(seconds=status["lease_s"]) + ALLOWANCE
+        watcher.close()
+    refused, asked = caller.call(GO, "shout", "all", mark="hello")
+    assert (refused["structuredContent"]["code"], asked) == ("SERVICE_UNAVAILABLE", [])
+    assert refused["structuredContent"]["since"]
+
+
+def a_killed_control_plane_is_not_felt(house: House, gateway: Gateway, caller: Caller) -> None:
+    """Neither by a call on its way, nor by whatever is asked for while it dies, nor by who watches the other."""
+    first, second = house.planes.planes
+    house.go = house.start_go()
+    until(lambda: "inactive" not in listed(gateway)[GO])
+    survivor = Stream(second.url, "", {"X-API-Key": KEY})
+    gate = house.folder / "gate"
+    waiting = gateway.begin("tools/call", executing(GO, "later", mark="survived", gate=str(gate)))
+    until(house.calls.exists)
+    first.kill()
+    asked_for = [begun for _ in range(5) for begun in everything_at_once(gateway)]
+    gate.touch()
+
+    assert did(gateway.answer(waiting, 60)["result"])["result"] == "survived"
+    assert len(house.calls.read_text(encoding="utf-8").splitlines()) == 1  # it ran once
+    for begun in asked_for:
+        assert not gateway.answer(begun, 60)["result"].get("isError")
+    for app, tool, given in ((NOTES, "read", {}), (SHOP, "search", {"query": "x"}), (PYTHON, "trace", {})):
+        result, asked = caller.call(app, tool, "all", **given)
+        assert did(result)
+        assert asked == []
+    assert listed(gateway).keys() >= APPS
+    assert not any("inactive" in line for line in listed(gateway).values())
+    assert (GO in listed_over_http(second), shown_health(second, GO)) == (True, "active")
+    assert survivor.next().kind == "snapshot"
+    house.go.stop()
+    assert until_told(survivor, "inactive")["agent_id"] == GO
+    survivor.close()

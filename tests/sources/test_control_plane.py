@@ -18,7 +18,7 @@ from switchboard.catalog.bindings import Registered
 from switchboard.catalog.model import App
 from switchboard.net.fetch import Fetch
 from switchboard.net.guard import is_reachable
-from switchboard.sources.control_plane import ControlPlanes
+from switchboard.sources.control_plane import ControlPlanes, pause
 from switchboard.telemetry.logs import Log
 
 LIMIT_S = 20.0
@@ -28,12 +28,12 @@ POLL_S = 0.05
 class Followed:
     """Control planes, followed as a gateway does."""
 
-    def __init__(self, planes: list[Plane]) -> None:
+    def __init__(self, planes: list[Plane], first_s: float) -> None:
         self.log = BytesIO()
         self.clock = HandClock()
         self._fetch = Fetch(loopback=True, permitted=is_reachable)
         self.source = ControlPlanes(
-            planes, lambda: self._fetch, self.clock, Log(self.log), gather_s=0.001, poll_s=POLL_S
+            planes, lambda: self._fetch, self.clock, Log(self.log), gather_s=0.001, poll_s=POLL_S, first_s=first_s
         )
         self.collection = Collection([self.source])
 
@@ -69,10 +69,10 @@ class Followed:
 
 
 @asynccontextmanager
-async def following(*planes: SmallPlane | Plane) -> AsyncGenerator[Followed]:
+async def following(*planes: SmallPlane | Plane, first_s: float = LIMIT_S) -> AsyncGenerator[Followed]:
     """Follow some control planes for a while."""
     named = [Plane(url=plane.url) if isinstance(plane, SmallPlane) else plane for plane in planes]
-    it = Followed(named)
+    it = Followed(named, first_s)
     await it.collection.load()
     keeping = asyncio.create_task(it.source.keep(lambda: it.collection.load(it.source)))
     try:
@@ -171,6 +171,74 @@ def test_an_event_that_cannot_be_read_leads_to_a_fresh_look() -> None:
                 assert "last-event-id" not in plane.requests(WATCH)[1].headers
 
     play(story)
+
+
+def test_an_event_that_is_too_large_leads_to_a_fresh_look() -> None:
+    """Whoever went on after it would be sent the same again, and hear of nothing else any more."""
+
+    async def story() -> None:
+        with SmallPlane(item("a"), store="s1", watch=True) as plane:
+            async with following(plane) as it:
+                await it.until(lambda: "a" in it.apps)
+                plane.agents.append(item("b"))
+                plane.version += 1
+                plane.send(b"event: registered\ndata: " + b"x" * 5_000_000 + b"\n\n")
+                await it.until(lambda: sorted(it.apps) == ["a", "b"])
+
+                assert "last-event-id" not in plane.requests(WATCH)[1].headers
+
+    play(story)
+
+
+@pytest.mark.parametrize("identity", ["instance-\u00fc", "x" * 2000, "a\x01b"])
+def test_an_id_that_cannot_be_sent_back_is_no_place_to_go_on_from(identity: str) -> None:
+    """The control plane is asked anew, and not called down because of what it said."""
+
+    async def story() -> None:
+        with SmallPlane(item("a"), store="s1", watch=True) as plane:
+            async with following(plane) as it:
+                await it.until(lambda: "a" in it.apps)
+                told = json.dumps({"version": 2, "agent_id": "b", "agent": item("b")})
+                plane.send(f"event: registered\nid: {identity}\ndata: {told}\n\n".encode())
+                await it.until(lambda: "b" in it.apps)
+                plane.agents, plane.version = [item("c")], 2
+                plane.cut()
+                await it.until(lambda: sorted(it.apps) == ["c"])
+
+                assert "last-event-id" not in plane.requests(WATCH)[1].headers
+                assert "control_plane.down" not in it.log.getvalue().decode()
+
+    play(story)
+
+
+def test_a_watch_that_never_says_anything_is_a_control_plane_that_is_down() -> None:
+    """A proxy that keeps events back sends signs of life all the same; nobody waits for it for ever."""
+
+    async def story() -> None:
+        with SmallPlane(item("a"), store="s1", watch=True, mute=True) as plane:
+            async with following(plane, first_s=0.2) as it:
+                alive = asyncio.create_task(_signs_of_life(plane))
+                await it.until(lambda: it.statuses == ["down"])
+                alive.cancel()
+
+                assert "told nothing" in it.source.readiness()[0].reason
+
+    play(story)
+
+
+async def _signs_of_life(plane: SmallPlane) -> None:
+    while True:
+        plane.send(b": keep-alive\n\n")
+        await asyncio.sleep(0.02)
+
+
+def test_who_changes_all_the_time_is_told_of_now_and_then() -> None:
+    """Every telling makes clients ask for whole lists: the first comes at once, those after it further and further."""
+    pauses = [0.05]
+    for quiet_s in (9.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.6, 0.1):
+        pauses.append(pause(pauses[-1], quiet_s))
+
+    assert pauses[1:] == [0.05, 0.1, 0.2, 0.4, 0.5, 0.5, 0.05, 0.1]
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,15 @@ def test_an_event_without_data_is_none_and_what_is_not_ended_is_waited_for() -> 
     assert read(b"event: lost\n\ndata: 1\n\ndata: 2\n") == [Event(kind="message", data=b"1", id="")]
 
 
+def test_a_long_event_in_small_pieces_is_read_in_one_go() -> None:
+    """Whoever drips bytes must not have all that came before looked at for each of them: this ends, or it does not."""
+    pieces = [b"x"] * 400_000
+
+    [found] = read(b"data: ", *pieces, b"\r", b"\n", b"\r\n", largest=1_000_000)
+
+    assert len(found.data) == len(pieces)
+
+
 @pytest.mark.parametrize("chunk", [b"data: " + b"x" * 600 + b"\n", b"x" * 600])
 def test_an_event_that_does_not_end_is_too_large(chunk: bytes) -> None:
     """Whether it has many lines or one without an end."""

@@ -33,10 +33,16 @@ def as_app(agent: Agent, *, service: str, origin: str, standing: Standing | None
 
 
 def _tools(agent: Agent, execution: Registered) -> Iterator[Capability]:
-    """Yield every capability; a skill that is called like a reasoner is told from it as it is in targets."""
+    """Yield every capability; a skill that is called like a reasoner is told from it as it is in targets.
+
+    No two have one name: a consent is for it.
+    """
     taken = {item.id for item in agent.reasoners}
     for item in agent.capabilities:
-        name = f"skill:{item.id}" if item.kind == "skill" and item.id in taken else item.id
+        name = item.id
+        while item.kind == "skill" and name in taken:
+            name = f"skill:{name}"
+        taken.add(name)
         route = Route(path=target(address_of(agent.id, item)))
         yield replace(item, id=name, binding=Binding(execution, route))
 

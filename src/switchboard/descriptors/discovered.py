@@ -24,6 +24,8 @@ _NO_ADDRESS = "http://address.invalid"
 _COPIED = ("version", "group_id", "deployment_type", "reasoners", "skills", "description", "tags")
 _LONGEST_REASON = 200
 _LONGEST_STORE = 100
+_LATEST = 253_402_300_799.0
+"""The last second of the year 9999."""
 
 Told = Literal["snapshot", "resumed", "registered", "changed", "health", "removed"]
 """What a watch tells of."""
@@ -122,7 +124,8 @@ def read_news(kind: str, raw: bytes) -> News | None:
         case "registered" | "changed" | "health":
             found = read_agent(fields.get("agent"))
             if kind == "health":
-                reason = clean(str(fields.get("reason") or ""), _LONGEST_REASON)
+                said = fields.get("reason")
+                reason = clean(said, _LONGEST_REASON) if isinstance(said, str) else ""
                 found = replace(found, since=_time(fields.get("since")) or found.since, reason=reason)
             return News(kind=kind, agent_id=found.agent.id, agent=found)
         case _:
@@ -169,7 +172,7 @@ def _health(value: object) -> Health:
 
 
 def _time(value: object) -> float | None:
-    """Return a time of the wire in seconds; None for none, and for Go's way to say that there is none."""
+    """Return a time of the wire in seconds; None for none, Go's way to say so, and what no calendar of ours shows."""
     try:
         at = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
@@ -177,7 +180,7 @@ def _time(value: object) -> float | None:
     if at is None:
         return None
     seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
-    return seconds if seconds > 0 else None
+    return seconds if 0 < seconds < _LATEST else None
 
 
 def _unusable(why: str) -> InvalidDescriptor:

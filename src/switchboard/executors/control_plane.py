@@ -18,6 +18,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from switchboard.actions.ports import Call, Executor, Outcome, Plane, Planes, Secret, Text
 from switchboard.catalog.bindings import Json, Registered
 from switchboard.catalog.errors import (
+    EFFECT_UNKNOWN,
     AnswerTooLarge,
     AuthInvalid,
     AuthRequired,
@@ -35,6 +36,7 @@ from switchboard.catalog.errors import (
     Unreached,
 )
 from switchboard.catalog.executions import ENDS, status_of
+from switchboard.catalog.names import parse_target
 from switchboard.catalog.text import clean
 from switchboard.executors.limits import LARGEST
 from switchboard.telemetry.logs import timestamp
@@ -63,6 +65,7 @@ _ELSEWHERE = frozenset({401, 503})
 """Refusals of one control plane that another may not share."""
 _KEY_VARIABLE = "AGENTFIELD_API_KEY"
 _UNREACHED = frozenset({"agent_unreachable"})
+_UNKNOWN = frozenset({"outcome_unknown"})
 _LATE = frozenset({"agent_timeout", "execution_timeout"})
 
 
@@ -128,14 +131,14 @@ class ControlPlaneExecutor(Executor):
                 continue
             try:
                 answer = await self._send("POST", plane, path, seconds=_SUBMIT_S, headers=headers, content=content)
+                if answer.status in _SUCCESS:
+                    return _Accepted(plane, _read(plane, answer))
             except Unreached as error:
                 refusal = refusal or error
                 continue
             except (ServiceUnavailable, CallTimeout) as error:
                 refusal, unclear = error, plane
                 continue
-            if answer.status in _SUCCESS:
-                return _Accepted(plane, _read(plane, answer))
             if answer.status in _UNCLEAR:
                 unclear = plane
             elif answer.status not in _ELSEWHERE:
@@ -228,10 +231,22 @@ class ControlPlaneExecutor(Executor):
 
 
 def _target(call: Call, execution: Registered) -> str:
-    """Return what to ask a control plane for; AgentField's own knows the spelling with a dot, and no other."""
+    """Return what to ask a control plane for; AgentField's own knows the spelling with a dot, and no other.
+
+    Raises:
+        NotSupported: it would run something else there than the user was asked about.
+    """
+    path = call.capability.binding.route.path or ""
     if execution.service.startswith(_KEEPS_KEYS):
-        return call.capability.binding.route.path or ""
-    return f"{execution.agent_id}.{call.capability.id.removeprefix(f'{call.capability.kind}:')}"
+        return path
+    agent_id, name = execution.agent_id, parse_target(path).name
+    if name != call.capability.id or "." in agent_id:
+        message = (
+            f"{agent_id}.{name} means something else at {execution.service}: {call.capability.id} cannot be called "
+            "there. Tell the user; the agent would have to rename it."
+        )
+        raise NotSupported(message, app=call.owner.id, tool=call.capability.id)
+    return f"{agent_id}.{name}"
 
 
 def _is_same_caller(execution: Registered, unclear: Plane, plane: Plane) -> bool:
@@ -265,12 +280,14 @@ def _lost(call: Call, accepted: _Accepted, error: SwitchboardError) -> ServiceUn
 def _outcome(call: Call, execution: _Document) -> Outcome:
     """Return a result, or what the agent says about its failure; what kept the call from it is an error."""
     if status_of(execution.status) == "succeeded":
-        result = Json(b"null") if execution.result is UNSET else Json(bytes(execution.result))
-        return Outcome(parts=(Text(_shown(result)),), data=result)
+        return _brought(Json(b"null") if execution.result is UNSET else Json(bytes(execution.result)))
     said = _said(execution)
     facts: dict[str, Any] = {"app": call.owner.id, "execution": execution.execution_id}
     if execution.status_reason in _UNREACHED:
         raise ServiceUnavailable(f"{call.owner.id} cannot be reached by its control plane: {said}", **facts)
+    if execution.status_reason in _UNKNOWN:
+        named = f"It is the execution {execution.execution_id}."
+        raise ServiceUnavailable(f"{call.owner.id}: {said.rstrip('.')}. {EFFECT_UNKNOWN} {named}", **facts)
     if execution.status_reason in _LATE:
         raise CallTimeout(f"{call.owner.id} has not answered in time: {said}", **facts)
     details = {"code": "APP_ERROR", "message": said, "status": execution.status, **facts}
@@ -281,10 +298,13 @@ def _outcome(call: Call, execution: _Document) -> Outcome:
     return Outcome(parts=(Text(said),), data=Json(msgspec.json.encode(details)), failed=True)
 
 
-def _shown(result: Json) -> str:
-    """Return a result to be read: a text as it is, everything else as JSON."""
-    document: object = msgspec.json.decode(result)
-    return document if isinstance(document, str) else result.decode()
+def _brought(result: Json) -> Outcome:
+    """Return a result to be read: a text as it is, everything else as JSON; what is only nearly JSON is no data."""
+    try:
+        document: object = msgspec.json.decode(result)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Outcome(parts=(Text(result.decode(errors="replace")),))
+    return Outcome(parts=(Text(document if isinstance(document, str) else result.decode()),), data=result)
 
 
 def _said(execution: _Document) -> str:

@@ -5,7 +5,7 @@ the user has allowed. One that is down hides nobody: what it said last is there,
 an agent of the same id the one named first has it.
 """
 
-from asyncio import Event, TaskGroup, sleep
+from asyncio import Event, TaskGroup, get_running_loop, sleep
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, final
 from urllib.parse import quote
@@ -19,13 +19,15 @@ from switchboard.catalog.findings import Finding
 from switchboard.catalog.model import App, Standing
 from switchboard.descriptors import aai
 from switchboard.descriptors.discovered import Discovered
-from switchboard.sources.plane import POLL_S, Link
+from switchboard.sources.plane import FIRST_S, POLL_S, Link
 from switchboard.telemetry.logs import Log
 
 if TYPE_CHECKING:
     from switchboard.net.fetch import Fetch
 
 _GATHER_S = 0.05
+_LONGEST_GATHER_S = 0.5
+"""So that a change is known within a second, however many come before it."""
 STORE_PREFIX = "agents:"
 """What the name of a service begins with that says which store it has."""
 
@@ -42,7 +44,7 @@ class _Made(NamedTuple):
 class ControlPlanes(Source, Planes):
     """Holds what every control plane has said, and follows them while `keep` runs."""
 
-    def __init__(  # noqa: PLR0913 - whom, how, and two settings for tests
+    def __init__(  # noqa: PLR0913 - whom, how, and settings for tests
         self,
         planes: Sequence[Plane],
         fetch: "Callable[[], Fetch]",
@@ -51,8 +53,9 @@ class ControlPlanes(Source, Planes):
         *,
         gather_s: float = _GATHER_S,
         poll_s: float = POLL_S,
+        first_s: float = FIRST_S,
     ) -> None:
-        self._links = tuple(Link(plane, fetch, clock, poll_s=poll_s) for plane in planes)
+        self._links = tuple(Link(plane, fetch, clock, poll_s=poll_s, first_s=first_s) for plane in planes)
         self._clock = clock
         self._log = log
         self._gather_s = gather_s
@@ -104,15 +107,21 @@ class ControlPlanes(Source, Planes):
             await link.look()
 
     async def keep(self, changed: Callable[[], Awaitable[None]]) -> None:
-        """Follow all of them until cancelled; changes that come close together are told as one."""
-        news = Event()
+        """Follow all of them until cancelled; changes that come close together are told as one.
+
+        While they keep coming they are told less and less often: every client asks for whole lists each time.
+        """
+        news, loop = Event(), get_running_loop()
+        gather_s, told = self._gather_s, -_LONGEST_GATHER_S
         async with TaskGroup() as group:
             for link in self._links:
                 group.create_task(link.keep(news.set))
             while True:
                 await news.wait()
-                await sleep(self._gather_s)
+                gather_s = pause(gather_s, loop.time() - told, self._gather_s)
+                await sleep(gather_s)
                 news.clear()
+                told = loop.time()
                 self._tell()
                 await changed()
 
@@ -149,6 +158,11 @@ class ControlPlanes(Source, Planes):
                 fields = {"reason": said.reason} if said.status == "down" else {"agents": len(said.agents)}
                 self._log.event(level, f"control_plane.{said.status}", self._clock.now(), plane=url, **fields)
         self._log.flush()
+
+
+def pause(before_s: float, quiet_s: float, shortest_s: float = _GATHER_S) -> float:
+    """Return how long changes are gathered: longer and longer for as long as one comes soon after another."""
+    return min(2 * before_s, _LONGEST_GATHER_S) if quiet_s < _LONGEST_GATHER_S else shortest_s
 
 
 def _service(link: Link) -> str:

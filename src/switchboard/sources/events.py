@@ -39,6 +39,9 @@ class Events:
             AnswerTooLarge: an event is longer than the limit.
         """
         self._waiting += chunk
+        if b"\n" not in chunk and b"\r" not in chunk:  # most of a long event: it is looked at when there is a line
+            self._require(len(self._waiting))
+            return []
         events = [event for line in self._lines() if (event := self._line(line)) is not None]
         self._require(len(self._waiting))
         return events

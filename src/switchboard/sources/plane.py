@@ -6,7 +6,8 @@ says is about agents only, and has limits. The key goes to this address, and red
 """
 
 import random
-from asyncio import get_running_loop, sleep
+import re
+from asyncio import get_running_loop, sleep, timeout
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, final
 
@@ -18,6 +19,7 @@ from switchboard.catalog.errors import (
     AuthDenied,
     AuthInvalid,
     AuthRequired,
+    CallTimeout,
     InvalidDescriptor,
     ServiceUnavailable,
     SwitchboardError,
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 POLL_S = 15.0
 IDLE_S = 45.0
 """Three keep-alives that did not come."""
+FIRST_S = 15.0
+"""What a watch begins with is there at once; who only ever sends signs of life keeps events back."""
 _FLAGS = "include_input_schema=true&include_output_schema=true&include_descriptions=true&include_examples=true"
 _DISCOVERY = "/api/v1/discovery/capabilities"
 _WATCH = f"/api/v1/discovery/watch?{_FLAGS}"
@@ -49,6 +53,8 @@ _DELAYS = (0.05, 0.25, 0.5, 1.0, 2.0, 5.0)
 _LIVED_S = 5.0
 _OK, _NOT_MODIFIED, _UNAUTHORIZED, _FORBIDDEN = 200, 304, 401, 403
 _NO_WATCH = frozenset({400, 404, 405, 410, 501})
+_SENDABLE = re.compile(r"[\x21-\x7e]{1,200}")
+"""An id of an event that can go back in a header."""
 KEY_VARIABLE = "AGENTFIELD_API_KEY"
 
 
@@ -67,7 +73,7 @@ class Said(Struct, frozen=True, kw_only=True):
 class Link:
     """Follows one control plane."""
 
-    def __init__(  # noqa: PLR0913 - where to, how, and three settings for tests
+    def __init__(  # noqa: PLR0913 - where to, how, and settings for tests
         self,
         plane: Plane,
         fetch: "Callable[[], Fetch]",
@@ -75,6 +81,7 @@ class Link:
         *,
         poll_s: float = POLL_S,
         idle_s: float = IDLE_S,
+        first_s: float = FIRST_S,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.plane = plane
@@ -83,6 +90,7 @@ class Link:
         self._clock = clock
         self._poll_s = poll_s
         self._idle_s = idle_s
+        self._first_s = first_s
         self._jitter = jitter
         self._last = ""
         self._pages: dict[tuple[int, int], tuple[str, Page]] = {}
@@ -133,10 +141,14 @@ class Link:
     async def _watch(self, stream: "Stream") -> None:
         events = Events(_LARGEST_EVENT)
         try:
-            async for chunk in stream.chunks:
-                for event in events.feed(chunk):
-                    await self._take(event)
-        except InvalidDescriptor:
+            async with timeout(self._first_s) as silence:
+                async for chunk in stream.chunks:
+                    for event in events.feed(chunk):
+                        silence.reschedule(None)  # it has begun; the stream itself says when it is too quiet
+                        await self._take(event)
+        except TimeoutError as error:
+            raise CallTimeout(f"{self.plane.url} told nothing within {self._first_s:g} seconds.") from error
+        except (InvalidDescriptor, AnswerTooLarge):
             self._last = ""  # what came after it would be missed: everybody is asked for anew
             raise
 
@@ -157,7 +169,8 @@ class Link:
                 if news.agent is not None and (news.agent_id in agents or len(agents) < _MOST_AGENTS):
                     agents[news.agent_id] = news.agent
                     self._note(self.said.store, agents, self.said.problems)
-        self._last = event.id or self._last
+        if event.id:
+            self._last = event.id if _SENDABLE.fullmatch(event.id) else ""
 
     async def _poll(self) -> None:
         store = await self._asked_store()
