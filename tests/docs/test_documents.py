@@ -24,7 +24,7 @@ from xml.etree import ElementTree as ET
 
 import httpx2
 import pytest
-from tests.caching import SETTING
+from tests.caching import ON, SETTING
 from tests.docs.documents import ROOT, Block, blocks, commands, headings, steady, steady_json
 from tests.servers import ControlPlane, registration
 from tests.support import requirement
@@ -101,8 +101,8 @@ def shell() -> None:
 
 @pytest.fixture
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Start a server with the sample agents, and wait until they are there."""
-    plane = ControlPlane(tmp_path_factory.mktemp("demo"), "--demo")
+    """Start a server with the sample agents, and wait until they are there; examples show what it remembers."""
+    plane = ControlPlane(tmp_path_factory.mktemp("demo"), "--demo", **ON)
     try:
         wait_until(lambda: plane.client.get("/health").json()["agents"] == 2)
         yield plane
