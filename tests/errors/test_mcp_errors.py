@@ -254,9 +254,9 @@ ROWS: list[Row[Ground]] = [
     Row(
         errors.InternalError,
         failing_inside,
-        "The gateway failed",
-        "its own fault",
-        "gateway.log says why, and `switchboard doctor` says where that is",
+        "It failed inside",
+        "a fault of this server",
+        "its log says why, and on your own machine `switchboard doctor` says where that is",
     ),
     Row(
         errors.NotSupported,

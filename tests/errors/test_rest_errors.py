@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.errors.rows import Row, missing, name_of
-from tests.gateways import Page, Site
+from tests.gateways import Page, Site, web_app
 from tests.servers import ControlPlane, registration
 from tests.support import requirement
 
@@ -70,7 +70,20 @@ def executing(target: str, **given: Any) -> Provoke:
     return asking("POST", f"/api/v1/execute/{target}", json={"input": given})
 
 
+def publishing_twice(ground: Ground) -> dict[str, Any]:
+    app = web_app("com.example.shop", "https://shop.example.com")
+    ground.plane.client.put("/api/v1/apps/com.example.shop", json=app).raise_for_status()
+    return ground.ask("PUT", "/api/v1/apps/com.example.shop", json={**app, "tools": []})
+
+
 ROWS: list[Row[Ground]] = [
+    Row(
+        errors.Conflict,
+        publishing_twice,
+        "com.example.shop 1.0.0 is published with another text",
+        "one version is one text for ever",
+        "Publish this one as",
+    ),
     Row(
         errors.InvalidQuery,
         asking("GET", f"{DISCOVER}?format=yaml"),
@@ -212,7 +225,7 @@ ROWS: list[Row[Ground]] = [
         "look before you call again",
     ),
     Row(
-        errors.ServiceUnavailable,
+        errors.Unreached,
         executing("gone:go"),
         "http://127.0.0.1:1/skills/go does not answer",
         "",
