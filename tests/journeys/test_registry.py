@@ -211,7 +211,7 @@ def test_what_cannot_be_published_is_shown_with_its_place_and_not_sent(tmp_path:
     assert [one.returncode for one in (wrong, machine, missing, neither, both, *unheard)] == [1, 1, 2, 2, 2, 1, 1]
     assert f"{file}: error: $.version: is not a semantic version" in wrong.stderr
     assert f"{file}: warning: $.odd: unknown key, not used" in wrong.stderr
-    assert wrong.stderr.endswith("switchboard: nothing was sent\n")
+    assert wrong.stderr.endswith("switchboard: Nothing was sent. Mend these, then publish again.\n")
     assert [one["path"] for one in json.loads(machine.stdout)["problems"] if one["severity"] == "error"] == [
         "$.version"
     ]
