@@ -1,4 +1,4 @@
-"""What the documents claim, held to what was measured: bench/claims.json, the README and docs/performance.md.
+"""What the documents claim, held to what was measured: bench/claims.json, both READMEs and docs/performance.md.
 
 `bench/claims.json` lists every figure that a document states: what it says, the figure's name in bench/results.json,
 and the command that measures it. `python -m bench claims` brings the values up to date, and writes the tables in the
@@ -13,6 +13,7 @@ from typing import Any
 _ROOT = Path(__file__).parents[1]
 CLAIMS = Path(__file__).with_name("claims.json")
 README = _ROOT / "README.md"
+CHINESE_README = _ROOT / "README.zh-CN.md"
 PERFORMANCE = _ROOT / "docs/performance.md"
 BEGIN, END = "<!-- measured -->", "<!-- /measured -->"
 
@@ -48,16 +49,24 @@ def update(suites: Mapping[str, Any]) -> None:
 def documents(current: Sequence[Claim]) -> dict[Path, str]:
     """Return the table that each document has to hold."""
     short = [claim for claim in current if claim["readme"]]
-    return {README: table(short, commands=False), PERFORMANCE: table(current, commands=True)}
+    return {
+        README: table(short, ("what", "measured", "target")),
+        CHINESE_README: table([_in_chinese(claim) for claim in short], ("内容", "实测", "目标")),
+        PERFORMANCE: table(current, ("what", "measured", "target", "command")),
+    }
 
 
-def table(rows: Sequence[Claim], *, commands: bool) -> str:
-    """Lay claims out for people."""
-    head = ["what", "measured", "target", *(["command"] if commands else [])]
+def _in_chinese(claim: Claim) -> Claim:
+    target = str(claim["target"]).replace("at least", "至少").replace("at most", "至多")
+    return {**claim, "says": claim["says_zh"], "target": target}
+
+
+def table(rows: Sequence[Claim], head: Sequence[str]) -> str:
+    """Lay claims out for people; the command that measures one stands in a fourth column, where there is one."""
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     for claim in rows:
-        cells = [claim["says"], claim["shown"], claim["target"], *([f"`{claim['command']}`"] if commands else [])]
-        lines.append(f"| {' | '.join(cells)} |")
+        cells = [claim["says"], claim["shown"], claim["target"], f"`{claim['command']}`"]
+        lines.append(f"| {' | '.join(cells[: len(head)])} |")
     return "\n".join(lines)
 
 

@@ -299,12 +299,16 @@ def longest_stop(environment: dict[str, str]) -> float:
 # Monitoring
 
 
+MCP_HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
+
+
 @pytest.fixture(scope="module")
 def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """What a real server counts: every name with the names of its labels."""
     plane = ControlPlane(tmp_path_factory.mktemp("metrics"))
     plane.register(registration("a", skills={"greet": []}))
     plane.discover()
+    plane.client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=MCP_HEADERS)
     text = plane.client.get("/metrics").text
     plane.stop()
     samples = re.findall(r"^([a-z_]+)(?:\{([^}]*)\})? ", text, re.MULTILINE)

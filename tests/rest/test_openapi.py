@@ -26,6 +26,7 @@ CHECKS: list[Any] = [
     content_type_conformance,
     response_schema_conformance,
 ]
+WATCH = "/api/v1/discovery/watch"
 GOOD, BAD = schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE
 
 
@@ -57,7 +58,7 @@ def test_every_operation_answers_as_its_document_says(running: ControlPlane, ope
 @pytest.mark.parametrize("mode", [GOOD, BAD], ids=lambda mode: mode.value)
 def test_an_answer_without_end_begins_as_its_document_says(running: ControlPlane, mode: Any) -> None:
     """Asked for its head: the same parameters are read, and only the events do not come."""
-    (operation,) = ENDLESS
+    (operation,) = (found for found in ENDLESS if found.path == WATCH)
     cases: Any = operation.as_strategy(generation_mode=mode)
 
     @settings(max_examples=50, deadline=None, database=None)

@@ -233,7 +233,7 @@ def test_a_sign_of_life_is_no_change() -> None:
     ill = AgentCapability("a", health_status="degraded")
 
     assert differences({"a": agent}, {"a": later}) == []
-    assert [(change.kind, change.before) for change in differences({"a": agent}, {"a": ill})] == [("changed", agent)]
+    assert [(change.kind, change.before) for change in differences({"a": agent}, {"a": ill})] == [("health", agent)]
 
 
 def test_a_watcher_waits_for_a_server_that_is_away_and_asks_with_its_etag() -> None:

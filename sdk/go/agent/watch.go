@@ -34,12 +34,16 @@ const (
 // ChangeKind is what happened to an agent.
 type ChangeKind string
 
-// An agent was added or removed, offers something else, or offers what it did and feels otherwise.
+// What can happen to an agent.
 const (
-	AgentAdded   ChangeKind = "added"
+	// AgentAdded says that an agent is there that was not.
+	AgentAdded ChangeKind = "added"
+	// AgentRemoved says that an agent is gone.
 	AgentRemoved ChangeKind = "removed"
+	// AgentChanged says that an agent offers something else.
 	AgentChanged ChangeKind = "changed"
-	AgentHealth  ChangeKind = "health"
+	// AgentHealth says that an agent offers what it did, and feels otherwise.
+	AgentHealth ChangeKind = "health"
 )
 
 // Change is one agent that came, went, or is not as it was.
