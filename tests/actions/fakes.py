@@ -74,7 +74,9 @@ class MemoryStore(AgentStore):
         if states:
             self.revision += 1
         for agent_id, state in states.items():
-            self.agents[agent_id] = replace(self.agents[agent_id], state=state, revision=self.revision)
+            # A state from before a newer registration says nothing about it.
+            if self.agents[agent_id].registered_at <= state.since:
+                self.agents[agent_id] = replace(self.agents[agent_id], state=state, revision=self.revision)
         for agent_id, at in seen.items():
             self.agents[agent_id] = replace(self.agents[agent_id], seen_at=at)
         return self.revision

@@ -345,3 +345,22 @@ def test_a_state_that_is_written_does_not_hide_what_was_registered_elsewhere_bef
         assert here.directory.current().agents["a"].health == "degraded"
 
     asyncio.run(story())
+
+
+def test_a_state_that_the_store_leaves_out_does_not_hide_what_was_registered_elsewhere_after_it() -> None:
+    """The agent registered on the other instance after this one had heard how it feels, and before that was written."""
+
+    async def story() -> None:
+        store = MemoryStore()
+        here, there = Plane(store), Plane(store)
+        await here.add("a", "old")
+        here.register.beat("a", "degraded")
+        there.clock.time += 1
+        await there.add("a", "new")
+        await here.life.flush()
+        await here.directory.catch_up()
+
+        assert await here.names() == ["a:new"]
+        assert here.directory.current().agents["a"].health == "active"
+
+    asyncio.run(story())

@@ -70,7 +70,7 @@ class Keeper(threading.Thread):
         try:
             for change in self._watch(self._app, self._pattern):
                 name = change.agent.agent_id
-                if name == "a-the-end":
+                if name == "azz-the-end":
                     return
                 assert (change.kind == "added") == (name not in self.known), change
                 assert change.before == self.known.get(name), change
@@ -86,9 +86,9 @@ class Keeper(threading.Thread):
     def ends_with(self, plane: ControlPlane) -> None:
         """Tell it to end, and check that it knows what discovery knows."""
         truth = everything(plane.url, agent=self._pattern)
-        plane.register(registration("a-the-end", {"r": []}))
+        plane.register(registration("azz-the-end", {"r": []}))
         self.join(60)
-        plane.client.delete("/api/v1/nodes/a-the-end")
+        plane.client.delete("/api/v1/nodes/azz-the-end")
         assert not self.is_alive()
         assert self.failure is None, self.failure
         assert {name: agent.version for name, agent in self.known.items()} == {

@@ -54,6 +54,7 @@ class Directory:
         self._revision = 0
         self._revisions: dict[str, int] = {}
         self._written: dict[str, int] = {}
+        self._registered_at: dict[str, float] = {}
         self._fresh_until = 0.0
         self._refresh: Task[None] | None = None
         self._catching_up = Lock()
@@ -176,9 +177,11 @@ class Directory:
         before = self._snapshot.agents.get(stored.id)
         if agent is None:
             self.seen_at.pop(stored.id, None)
+            self._registered_at.pop(stored.id, None)
             self._move(self._snapshot.without_agent(stored.id), stored.id, None)
             return True
         self.seen_at[stored.id] = max(stored.seen_at, self.seen_at.get(stored.id, 0.0))
+        self._registered_at[stored.id] = stored.registered_at
         if before is not None and agent.capabilities == before.capabilities:
             agent = replace(agent, capabilities=before.capabilities)  # agents come again and again as they were
         if agent != before:
@@ -195,8 +198,14 @@ class Directory:
                 self._written[agent_id] = max(revision, self._written.get(agent_id, 0))
 
     def _is_news(self, stored: StoredAgent) -> bool:
-        taken_in, written = self._revisions.get(stored.id, 0), self._written.get(stored.id, 0)
-        return stored.revision > taken_in and stored.revision >= written
+        """Tell whether a row says something new: one from before this instance's own change does not.
+
+        Unless it is of another registration: then the change was not about that, and the store has left it out.
+        """
+        if stored.revision <= self._revisions.get(stored.id, 0):
+            return False
+        is_other = stored.registration is None or stored.registered_at != self._registered_at.get(stored.id)
+        return is_other or stored.revision >= self._written.get(stored.id, 0)
 
     def set_health(self, agent_id: str, state: State) -> None:
         """Show an agent's new health in the next answer."""
@@ -223,6 +232,7 @@ class Directory:
         """Take everything in at once: building a snapshot of thousands one by one would copy its indexes each time."""
         self._revisions = {stored.id: stored.revision for stored in changes}
         self._written = {}
+        self._registered_at = {stored.id: stored.registered_at for stored in changes if stored.registration is not None}
         present = [stored for stored in changes if stored.registration is not None]
         readable = (agent for agent in map(self._read, present) if agent is not None)
         self._snapshot = Snapshot.of(readable, version=self._snapshot.version + 1)
