@@ -34,7 +34,7 @@ from tests.databases import running as postgres_running
 
 from bench import agents
 from bench.figures import Figure, figure
-from bench.http_servers import PATH, Process, get, running
+from bench.http_servers import PATH, Process, asked, get, kept, running
 from bench.load import Job, LoadGenerator
 from switchboard.catalog.health import State
 from switchboard.store.postgres import PostgresStore
@@ -100,17 +100,17 @@ def _fresh(label: str, planes: Sequence[Process], documents: Sequence[dict[str, 
     """Change agents on one instance, and look at the others all the time."""
     waits: list[float] = []
     with ExitStack() as stack:
-        first, *others = [stack.enter_context(_kept(plane.port)) for plane in planes]
+        first, *others = [stack.enter_context(kept(plane.port)) for plane in planes]
         for number in range(plan.registrations):
             document = dict(documents[number % len(documents)]) | {"version": f"{label} {number}"}
-            status, _ = _asked(first, "POST", "/api/v1/nodes/register", document)
+            status, _ = asked(first, "POST", "/api/v1/nodes/register", document)
             if status != 201:
                 raise RuntimeError(f"a registration was answered {status}")
             answered = time.perf_counter()
             waiting = dict(enumerate(others))
             while waiting:
                 for key, connection in list(waiting.items()):
-                    if document["version"].encode() in _asked(connection, "GET", f"{PATH}?agent={document['id']}")[1]:
+                    if document["version"].encode() in asked(connection, "GET", f"{PATH}?agent={document['id']}")[1]:
                         waits.append(time.perf_counter() - answered)
                         del waiting[key]
                 if time.perf_counter() - answered > _LIMIT_S:
@@ -183,8 +183,8 @@ def _ask(ports: Sequence[int], turn: int, done: threading.Event, counts: dict[st
 
 def _answers(port: int) -> bool:
     try:
-        with _kept(port) as connection:
-            return _asked(connection, "GET", f"{PATH}?agent=agent-0500")[0] == 200
+        with kept(port) as connection:
+            return asked(connection, "GET", f"{PATH}?agent=agent-0500")[0] == 200
     except (OSError, http.client.HTTPException):
         return False
 
@@ -220,13 +220,13 @@ def _growth(folder: Path, server: Postgres, plan: Plan) -> list[Figure]:
 
 def _measured(folder: Path, url: str, size: int, new: int) -> dict[str, float]:
     begin = time.perf_counter()
-    with _plane(folder, url) as plane, _kept(plane.port) as connection:
+    with _plane(folder, url) as plane, kept(plane.port) as connection:
         started = time.perf_counter() - begin
         if _count(plane) != size:
             raise RuntimeError("not every agent is there")
-        queries = _times(lambda number: _asked(connection, "GET", f"{PATH}?agent=small-{number * 7 % size:06}"), 300)
+        queries = _times(lambda number: asked(connection, "GET", f"{PATH}?agent=small-{number * 7 % size:06}"), 300)
         registrations = _times(
-            lambda number: _asked(connection, "POST", "/api/v1/nodes/register", _small(size + number)), new
+            lambda number: asked(connection, "POST", "/api/v1/nodes/register", _small(size + number)), new
         )
         return {
             "start": started,
@@ -289,24 +289,6 @@ def _plane(folder: Path, url: str) -> Generator[Process]:
         SWITCHBOARD_LOG_LEVEL="warning",
     ) as process:
         yield process
-
-
-@contextmanager
-def _kept(port: int) -> Generator[http.client.HTTPConnection]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
-def _asked(
-    connection: http.client.HTTPConnection, method: str, path: str, document: dict[str, Any] | None = None
-) -> tuple[int, bytes]:
-    body = None if document is None else json.dumps(document)
-    connection.request(method, path, body, {} if body is None else {"Content-Type": "application/json"})
-    answer = connection.getresponse()
-    return answer.status, answer.read()
 
 
 def _register(plane: Process, document: dict[str, Any]) -> None:

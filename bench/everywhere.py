@@ -19,12 +19,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from queue import Queue
 from threading import Thread
-from typing import IO, Any
+from typing import IO
 
 from tests.databases import running as postgres_running
 
 from bench.figures import Figure
-from bench.http_servers import PATH, Process, running
+from bench.http_servers import PATH, Process, asked, kept, running
 
 TARGET_MS = 1000.0
 FACES = ("a watcher of this instance", "a watcher of another", "discovery of another", "a gateway")
@@ -82,7 +82,7 @@ def _measured(  # noqa: PLR0913, PLR0917 - what a measurement is
     label: str, here: Process, there: Process, hearing: Mapping[str, _Hearing], numbers: Sequence[int], pause_s: float
 ) -> list[Figure]:
     took: dict[str, list[float]] = {face: [] for face in FACES}
-    with _kept(here) as registering, _kept(there) as looking:
+    with kept(here.port) as registering, kept(there.port) as looking:
         for number in numbers:
             for face, seconds in _one(f"new-{number}", registering, looking, hearing).items():
                 took[face].append(seconds)
@@ -102,7 +102,7 @@ def _one(
 ) -> dict[str, float]:
     """Register somebody new, and return after how long everybody knew."""
     document = {"id": agent_id, "base_url": "http://127.0.0.1:1", "version": "1", "skills": [{"id": "act"}]}
-    status, _ = _asked(registering, "POST", "/api/v1/nodes/register", document)
+    status, _ = asked(registering, "POST", "/api/v1/nodes/register", document)
     answered = time.perf_counter()
     if status != http.client.CREATED:
         raise RuntimeError(f"a registration was answered {status}")
@@ -116,7 +116,7 @@ def _one(
 def _seen(looking: http.client.HTTPConnection, agent_id: str) -> float:
     end = time.perf_counter() + _LIMIT_S
     while time.perf_counter() < end:
-        if f'"{agent_id}"'.encode() in _asked(looking, "GET", f"{PATH}?agent={agent_id}")[1]:
+        if f'"{agent_id}"'.encode() in asked(looking, "GET", f"{PATH}?agent={agent_id}")[1]:
             return time.perf_counter()
         time.sleep(_LOOK_S)
     raise RuntimeError("a registration was not seen on the other instance")
@@ -185,21 +185,3 @@ def _gateway(folder: Path, *planes: Process) -> Generator[_Hearing]:
             hearing.end()
         finally:
             process.kill()
-
-
-@contextmanager
-def _kept(plane: Process) -> Generator[http.client.HTTPConnection]:
-    connection = http.client.HTTPConnection("127.0.0.1", plane.port, timeout=60)
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
-def _asked(
-    connection: http.client.HTTPConnection, method: str, path: str, document: dict[str, Any] | None = None
-) -> tuple[int, bytes]:
-    body = None if document is None else json.dumps(document)
-    connection.request(method, path, body, {} if body is None else {"Content-Type": "application/json"})
-    answer = connection.getresponse()
-    return answer.status, answer.read()

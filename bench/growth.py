@@ -61,15 +61,15 @@ class _Given(AgentStore):
         return 1, self._stored if since == 0 else ()
 
     async def save(self, agent: StoredAgent) -> int:
-        """Refuse."""
+        """Refuse: what is measured is never written."""
         raise NotImplementedError
 
     async def remove(self, agent_id: str) -> int:
-        """Refuse."""
+        """Refuse: what is measured is never written."""
         raise NotImplementedError
 
     async def save_life(self, states: Mapping[str, State], seen: Mapping[str, float]) -> int:
-        """Refuse."""
+        """Refuse: what is measured is never written."""
         raise NotImplementedError
 
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bench.floor import Answer
 
@@ -117,3 +117,23 @@ def allow_files(count: int = _FILES) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < count:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, hard), hard))
+
+
+@contextmanager
+def kept(port: int) -> Generator[http.client.HTTPConnection]:
+    """Have a connection that is kept between questions."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def asked(
+    connection: http.client.HTTPConnection, method: str, path: str, document: dict[str, Any] | None = None
+) -> tuple[int, bytes]:
+    """Ask once, and return the status and the body."""
+    body = None if document is None else json.dumps(document)
+    connection.request(method, path, body, {} if body is None else {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    return answer.status, answer.read()

@@ -5,17 +5,17 @@ A list is encoded once per change of the catalogue. What a client cannot see in 
 
 import re
 from asyncio import Event
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Raw, Struct, field
 
-from switchboard.actions.completeness import as_data, sentence
+from switchboard.actions.completeness import as_data
 from switchboard.actions.execute import Execute
 from switchboard.actions.lookup import Found, Lookup
-from switchboard.actions.ports import Catalogue, Readiness
+from switchboard.actions.ports import Catalogue
 from switchboard.catalog.caches import USUAL, Cache, Caches
 from switchboard.catalog.errors import InvalidRequest, InvalidTarget, SwitchboardError, UnknownApp, UnknownTool
 from switchboard.catalog.locales import best
@@ -27,7 +27,6 @@ from switchboard.catalog.names import (
     PORTABLE_DISCOVER,
     PORTABLE_EXECUTE,
     PORTABLE_PREFIX,
-    PortableNames,
     guide_name,
     parse_target,
 )
@@ -35,8 +34,9 @@ from switchboard.catalog.shards import Shards
 from switchboard.catalog.text import clean, nearest
 from switchboard.mcp import results
 from switchboard.mcp.asking import AskingClient
+from switchboard.mcp.entries import FIXED, WEB_APP, fixed_tools, guide_tool, incomplete, uri
 from switchboard.mcp.greeting import SERVER_INFO, Greeting
-from switchboard.mcp.guide import AAI, PORTABLE, Spelling, guide, line, standing_note
+from switchboard.mcp.guide import AAI, PORTABLE, Spelling, guide, standing_note
 from switchboard.mcp.protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -84,21 +84,8 @@ _TOOL_OF_A_SITE = re.compile(
     r"([a-z][a-z0-9+.-]*://(?![^/?#]*@)(?:\[[^\]]*\]|[^/?#:]+)(?::\d{1,5})?(?:[/?#][^:]*)?):(.+)",
     re.IGNORECASE | re.DOTALL,
 )
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9._:@/+~-]{1,128}")
-"""The name of an app's guide that may stand in a list as it is; an agent may call itself anything."""
-_LONGEST_TITLE = 200
 _COMPLETENESS = "switchboard/catalogue"
 _KINDS = ("resources", "tools")
-_DISCOVERS = "Discover web app guide. Use when user mentions a web service not in list."
-_EMPTY: dict[str, Any] = {"type": "object", "properties": {}}
-_WEB_APP = {
-    "uriTemplate": "https://{host}",
-    "name": "Web app",
-    "description": "The descriptor that a web site publishes at /.well-known/aai.json",
-    "mimeType": "application/aai+json",
-}
-
-
 _Entries = Callable[[list[App], int, Spelling], tuple[dict[str, Any], int]]
 """Makes the page of a list that begins with this app; also returns with which app the next page begins."""
 
@@ -263,10 +250,10 @@ class Server:
         return PORTABLE if any(part in name for part in _CAREFUL) else AAI
 
     def _tools(self, apps: list[App], start: int, spelling: Spelling) -> tuple[dict[str, Any], int]:
-        names, end = self._lookup.names(), start + PAGE if start else PAGE - _FIXED
-        tools = [_guide_tool(app, names, spelling) for app in apps[start:end]]
+        names, end = self._lookup.names(), start + PAGE if start else PAGE - FIXED
+        tools = [guide_tool(app, names, spelling) for app in apps[start:end]]
         if not start:  # on the page that every client reads
-            tools += _fixed_tools(spelling, _incomplete(self._catalogue.readiness(), len(apps), end))
+            tools += fixed_tools(spelling, incomplete(self._catalogue.readiness(), len(apps), end))
         return {"tools": tools}, end
 
     def _resources(self, apps: list[App], start: int, _spelling: Spelling) -> tuple[dict[str, Any], int]:
@@ -275,7 +262,7 @@ class Server:
 
     def _resource(self, app: App) -> dict[str, Any]:
         return {
-            "uri": _uri(app.id),
+            "uri": uri(app.id),
             "name": clean(best(app.names, self._locale)),
             "description": clean(app.description),
             "mimeType": "application/aai+json",
@@ -283,7 +270,7 @@ class Server:
 
     def _templates(self, exchange: Exchange) -> Result:
         exchange.read(_List)
-        return self._cacheable(exchange, {"resourceTemplates": [_WEB_APP]}, READ_TTL_MS)
+        return self._cacheable(exchange, {"resourceTemplates": [WEB_APP]}, READ_TTL_MS)
 
     async def _call(self, exchange: Exchange) -> Result:
         call = exchange.read(_Call)
@@ -453,65 +440,6 @@ def _start(cursor: str | None) -> int:
     if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 9:  # noqa: PLR2004 - far more apps than there are
         raise Fault(INVALID_PARAMS, "this cursor is not one of ours")
     return int(cursor)
-
-
-def _named(portable: str, aai: str, spelling: Spelling) -> dict[str, Any]:
-    if not spelling.portable and _PLAIN_NAME.fullmatch(aai):
-        return {"name": aai}
-    return {"name": portable, "title": clean(aai, _LONGEST_TITLE), "_meta": {"org.aai-protocol/name": aai}}
-
-
-def _uri(app_id: str) -> str:
-    """Return the address of an app as a resource."""
-    name = guide_name(app_id)
-    return name if _PLAIN_NAME.fullmatch(name) else guide_name(quote(app_id, safe=""))
-
-
-def _incomplete(readiness: Sequence[Readiness], total: int, shown: int) -> str:
-    """Say what a list lacks: models do not see what programs read."""
-    cut = f"{shown} of {total} apps are on this page; call any other by its id." if total > shown else ""
-    return " ".join(filter(None, (sentence(readiness), cut)))
-
-
-_FIXED = 2
-"""How many tools there are beside the apps."""
-
-
-def _guide_tool(app: App, names: PortableNames, spelling: Spelling) -> dict[str, Any]:
-    return {
-        **_named(names.name_of(app.id), guide_name(app.id), spelling),
-        "description": line(app),
-        "inputSchema": _EMPTY,
-        "annotations": {"readOnlyHint": True, "openWorldHint": False},
-    }
-
-
-def _fixed_tools(spelling: Spelling, note: str = "") -> list[dict[str, Any]]:
-    return [
-        {
-            **_named(PORTABLE_DISCOVER, DISCOVER, spelling),
-            "description": f"{_DISCOVERS} {note}".rstrip(),
-            "inputSchema": {
-                "type": "object",
-                "properties": {"url": {"type": "string", "description": "Web app URL, domain, or name"}},
-                "required": ["url"],
-            },
-            "annotations": {"readOnlyHint": True, "openWorldHint": True},
-        },
-        {
-            **_named(PORTABLE_EXECUTE, EXECUTE, spelling),
-            "description": "Execute app operation. Use after reading operation guide.",
-            "inputSchema": {
-                "type": "object",
-                "properties": {
-                    "app": {"type": "string", "description": "App ID or URL"},
-                    "tool": {"type": "string", "description": "Operation name"},
-                    "args": {"type": "object", "description": "Operation parameters"},
-                },
-                "required": ["app", "tool"],
-            },
-        },
-    ]
 
 
 def _text(arguments: Mapping[str, Any], key: str, tool: str) -> str:
