@@ -39,7 +39,7 @@ _REMOVE = f"""{_NEXT}, removed AS (
 SELECT value FROM next"""  # noqa: S608 - our own words
 # A standby that took over may have lost the last changes, and may have made others of the same revisions since. Within
 # the life of one server that cannot be; of another one nothing is known.
-_NEWEST = "SELECT value, pg_postmaster_start_time()::text FROM revision"
+NEWEST = "SELECT value, pg_postmaster_start_time()::text FROM revision"
 _CHANGES = """SELECT a.id, a.registration, l.state, a.registered_at, COALESCE(b.seen_at, a.registered_at),
   GREATEST(a.revision, COALESCE(l.revision, 0)) AS newest
 FROM agents a LEFT JOIN life l USING (id) LEFT JOIN beats b USING (id)
@@ -90,7 +90,7 @@ class PostgresAgents(AgentStore):
         """Return what changed after a revision; everything is new on another server, or on one that began anew."""
 
         async def look(connection: Connection) -> tuple[int, Sequence[Row]]:
-            newest, server = await connection.fetchrow(_NEWEST) or (0, "")
+            newest, server = await connection.fetchrow(NEWEST) or (0, "")
             if since > 0 and self._server not in ("", server):
                 return 0, []
             self._server = server

@@ -10,7 +10,7 @@ import msgspec
 import zstandard
 
 from switchboard.actions.app_ports import AppStore, Record, StoredApp
-from switchboard.store.postgres_agents import TAKE, compressed
+from switchboard.store.postgres_agents import NEWEST, TAKE, compressed
 from switchboard.store.postgres_database import Connection, Database, Row
 
 _LARGEST = 16 * 1024 * 1024
@@ -20,8 +20,7 @@ ON CONFLICT (id) DO UPDATE
 SET record = excluded.record, descriptor = excluded.descriptor, revision = excluded.revision"""
 _SAVE_EDITION = """INSERT INTO editions (app_id, version, descriptor) VALUES ($1, $2, $3)
 ON CONFLICT (app_id, version) DO UPDATE SET descriptor = excluded.descriptor"""
-_CHANGES = """SELECT a.id, a.record, a.descriptor, a.revision, r.value, pg_postmaster_start_time()::text
-FROM revision r LEFT JOIN apps a ON a.revision > $1 ORDER BY a.revision"""
+_CHANGES = f"{_COLUMNS} WHERE revision > $1 ORDER BY revision"
 
 
 @final
@@ -63,14 +62,20 @@ class PostgresApps(AppStore):
         return None if text is None else _unpacked(text)
 
     async def changes(self, since: int) -> tuple[int, Sequence[StoredApp]]:
-        """Return what changed after a revision, in one look; everything is new on another server, as for agents."""
-        rows = await self._database.read(lambda connection: connection.fetch(_CHANGES, since))
-        newest, server = rows[0][4:6]
+        """Return what changed after a revision; everything is new on another server, as for agents."""
+
+        async def look(connection: Connection) -> tuple[int, str, Sequence[Row]]:
+            # One after the other: joined, the planner takes the one row of revisions for as many as it ever had.
+            newest, server = await connection.fetchrow(NEWEST) or (0, "")
+            return newest, server, await connection.fetch(_CHANGES, since)
+
+        newest, server, rows = await self._database.read(look)
         if since > 0 and self._server not in ("", server):
             self._server = ""
             return 0, []
         self._server = server
-        return newest, [_stored(row) for row in rows if row[0] is not None]
+        changed = [_stored(row) for row in rows]
+        return (max(newest, changed[-1].revision) if changed else newest), changed
 
 
 def _stored(row: Row) -> StoredApp:
