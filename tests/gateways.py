@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Self, cast
 from tests import certificates
 from tests.caching import SETTING
 from tests.leaks import WATCH, notes_of
+from tests.processes import running
 
 ROOT = Path(__file__).resolve().parent.parent
 GATEWAY = (str(Path(sys.executable).with_name("aai-gateway")),)
@@ -374,7 +375,7 @@ def left_behind(home: Path) -> list[str]:
     """Return the processes of a home that are still there, where the system says."""
     wanted = f"HOME={home}\0".encode()
     found: list[str] = []
-    for process in Path("/proc").glob("[0-9]*"):
+    for process in running():
         with suppress(OSError):  # not ours to see, or just gone
             if wanted in (process / "environ").read_bytes() + b"\0":
                 found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())

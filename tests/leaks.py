@@ -10,6 +10,8 @@ from pathlib import Path
 from secrets import token_hex
 from threading import Event, Thread
 
+from tests.processes import running
+
 MARK = "Gehe1m"
 """The beginning of every secret of the tests: no other text has it."""
 _EVERY_S = 0.05
@@ -55,7 +57,7 @@ class Watch:
 
     def _look(self) -> None:
         while not self._ended.wait(_EVERY_S):
-            for process in Path("/proc").glob("[0-9]*"):
+            for process in running():
                 with suppress(OSError):  # just gone
                     arguments = (process / "cmdline").read_bytes()
                     secret = self._found(arguments)

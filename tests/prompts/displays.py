@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import pytest
 from dbus_fast import Message, MessageType
 from dbus_fast.aio import MessageBus
+from tests.processes import contents, running
 
 T = TypeVar("T")
 
@@ -119,9 +120,9 @@ class Display:
         mark = f"DISPLAY={self.environment['DISPLAY']}".encode()
         return [
             int(process.name)
-            for process in Path("/proc").glob("[0-9]*")
-            if _contents(process / "cmdline").split(b"\0")[0].endswith(b"zenity")
-            and mark in _contents(process / "environ").split(b"\0")
+            for process in running()
+            if contents(process / "cmdline").split(b"\0")[0].endswith(b"zenity")
+            and mark in contents(process / "environ").split(b"\0")
         ]
 
     async def no_programs(self) -> None:
@@ -178,18 +179,6 @@ async def eventually(look: Callable[[], Awaitable[T | None]]) -> T:
         while not (found := await look()):  # noqa: ASYNC110 - another program's windows tell nobody
             await asyncio.sleep(0.02)
     return found
-
-
-def _contents(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:  # it has ended
-        return b""
-
-
-def command_lines() -> bytes:
-    """Return what everybody on this machine can see of every program."""
-    return b"\n".join(_contents(path) for path in Path("/proc").glob("[0-9]*/cmdline"))
 
 
 @contextmanager

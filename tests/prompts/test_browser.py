@@ -4,10 +4,11 @@ import asyncio
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.processes import command_lines
 from tests.prompts.chromium import chromium
 from tests.prompts.sample_forms import CONSENT
 
@@ -187,14 +188,6 @@ def _wait(condition: Callable[[], bool]) -> None:
     asyncio.run(poll())
 
 
-def _command_lines() -> Iterable[bytes]:
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            yield file.read_bytes()
-        except OSError:
-            continue
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux shows every process")
 def test_no_process_has_the_token_in_its_arguments(machine: Machine) -> None:
     """While the browser is being opened and while it runs; the file it gets is for this user only, and then gone."""
@@ -209,10 +202,10 @@ def test_no_process_has_the_token_in_its_arguments(machine: Machine) -> None:
         lines: list[bytes] = []
         opening = asyncio.create_task(door.open(OURS))
         while not opening.done():
-            lines += _command_lines()
+            lines += command_lines()
             await asyncio.sleep(0)
         assert await opening
-        return lines + list(_command_lines())
+        return lines + command_lines()
 
     lines = asyncio.run(story())
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.prompts.displays import PATIENCE_S, Display, command_lines, display, eventually, require_programs
+from tests.processes import command_lines
+from tests.prompts.displays import PATIENCE_S, Display, display, eventually, require_programs
 
 from switchboard.prompts.dialogs import Dialogs, System
 from switchboard.prompts.forms import Choice, Field, Form, Line, Reply, Shown
@@ -348,7 +349,7 @@ def test_fields_come_back_and_secrets_stand_on_no_command_line(screen: Display) 
 
     async def watch() -> None:
         while True:
-            seen.append(await asyncio.to_thread(command_lines))
+            seen.extend(await asyncio.to_thread(command_lines))
             await asyncio.sleep(0.005)
 
     async def story() -> None:
