@@ -674,6 +674,25 @@ def test_a_repeated_wish_under_one_key_is_one_execution() -> None:
     tell(story)
 
 
+def test_who_repeats_a_wish_that_is_just_being_accepted_waits_for_its_end() -> None:
+    """It is in the store, and not yet in this process: that is no reason to say that it took too long."""
+
+    async def story(plane: Plane, server: AgentServer) -> None:
+        server.answer = says(1)
+        plane.rows.held = asyncio.Event()
+        first = asyncio.create_task(plane.executions.run(wish(idempotency_key="k"), LIMIT_S))
+        await until(lambda: len(plane.rows.rows) == 1)
+        later = [asyncio.create_task(plane.executions.run(wish(idempotency_key="k"), LIMIT_S)) for _ in range(3)]
+        for _ in range(20):
+            await asyncio.sleep(0)
+        plane.rows.held.set()
+
+        assert {found.status for found in await asyncio.gather(first, *later)} == {"succeeded"}
+        assert len(server.calls) == 1
+
+    tell(story)
+
+
 @pytest.mark.parametrize(
     "other",
     [

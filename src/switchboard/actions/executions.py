@@ -8,8 +8,9 @@ A synchronous execution lives in memory, because its caller waits and would lear
 remembered like any other. Where several instances share the store, any of them may be asked about any execution.
 """
 
-from asyncio import Task, gather, wait
-from collections.abc import Mapping, Sequence
+from asyncio import Event, Task, gather, wait
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from secrets import token_hex
 from time import gmtime, strftime
 from typing import Any
@@ -90,6 +91,7 @@ class Executions(Followers):
         self._clock = clock
         self._rules = rules
         self._elsewhere = Elsewhere(store, clock)
+        self._being_accepted: dict[str, Event] = {}
         self._ledger = Ledger(
             store=store, ends=ends, execute=execute, messenger=messenger, clock=clock, log=log, rules=rules, tell=tell
         )
@@ -125,11 +127,12 @@ class Executions(Followers):
         if known is not None:
             return known
         live = await self._admitted(wanted, stored=True)
-        accepted = await self._store.accept(live.execution)
-        if accepted.id != live.execution.id:
-            _require_same(accepted, live.execution)
-            return accepted
-        self._dispatch.enqueue(live)
+        with self._accepting(live.execution.id):
+            accepted = await self._store.accept(live.execution)
+            if accepted.id != live.execution.id:
+                _require_same(accepted, live.execution)
+                return accepted
+            self._dispatch.enqueue(live)
         return accepted
 
     async def run(self, wanted: Wanted, within_s: float) -> Execution:
@@ -374,8 +377,21 @@ class Executions(Followers):
             raise _used_before(known)
         return self._ledger.known(known.id) or known
 
+    @contextmanager
+    def _accepting(self, execution_id: str) -> Generator[None]:
+        """Let whoever finds an execution in the store know that it will be looked after here in a moment."""
+        accepted = self._being_accepted[execution_id] = Event()
+        try:
+            yield
+        finally:
+            del self._being_accepted[execution_id]
+            accepted.set()
+
     async def _end_of(self, execution: Execution, within_s: float) -> Execution:
         """Wait for an end without being sent away because this process stops: what is under way is waited for."""
+        accepted = self._being_accepted.get(execution.id)
+        if accepted is not None:  # the same was wanted twice at once, and is in the store, but not yet here
+            await accepted.wait()
         live = self._ledger.live.get(execution.id)
         if live is None:
             return await self.execution(execution.id, within_s if self._ledger.is_shared else 0.0)
