@@ -15,6 +15,7 @@ import msgspec
 import uvloop
 from msgspec import Struct
 
+from switchboard.rest.questions import Wishes
 from switchboard.rest.replies import Reply
 from switchboard.rest.server import Server, bind
 
@@ -34,6 +35,9 @@ class Floor:
     def __init__(self, answers: list[Answer]) -> None:
         self._messages = {answer.query: _messages(answer) for answer in answers}
         self._last = _messages(answers[-1])
+        self._replies = {answer.query: _reply(answer) for answer in answers}
+        self._last_reply = _reply(answers[-1])
+        self._again: dict[bytes, Reply] = {}
 
     async def __call__(self, scope: dict[str, Any], _: object, send: Any) -> None:
         """Send an answer."""
@@ -41,15 +45,29 @@ class Floor:
         await send(start)
         await send(body)
 
-    def at_once(self, _method: bytes, url: bytes, _headers: object) -> Reply:
-        """Return an answer."""
-        start, body = self._messages.get(url.partition(b"?")[2], self._last)
-        return Reply(start["status"], start["headers"], body["body"])
+    def admitted(self, *_: object) -> Wishes:
+        """Let everybody in."""
+        return Wishes("", b"", b"")
+
+    def at_once(self, _method: bytes, url: bytes, _wishes: object, request: bytes) -> Reply:
+        """Return an answer, which is the same for the same request."""
+        reply = self._replies.get(url.partition(b"?")[2], self._last_reply)
+        if request:
+            self._again[request] = reply
+        return reply
+
+    def again(self, request: bytes) -> Reply | None:
+        """Return the answer to a request that came before."""
+        return self._again.get(request)
 
 
 def _messages(answer: Answer) -> tuple[dict[str, Any], dict[str, Any]]:
     start = {"type": "http.response.start", "status": answer.status, "headers": answer.headers}
     return start, {"type": "http.response.body", "body": answer.body}
+
+
+def _reply(answer: Answer) -> Reply:
+    return Reply(answer.status, b"".join(b"%b: %b\r\n" % header for header in answer.headers), answer.body)
 
 
 def main(file: str, way: str = "") -> None:
@@ -62,7 +80,7 @@ def main(file: str, way: str = "") -> None:
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         port = listener.getsockname()[1]
-        at_once = floor.at_once if way else None
+        at_once = floor if way else None
         server = Server(
             floor,
             begun=lambda: print(port, flush=True),

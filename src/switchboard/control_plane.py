@@ -72,8 +72,8 @@ class ControlPlane:
         logging.getLogger("uvicorn").addHandler(ToLog(self.log))
         self.clock, self.store = _store(settings, clock or SystemClock())
         news = self._news = News() if isinstance(self.store, PostgresStore) else None
-        self._caches = Caches.of(settings.caches)
-        fresh_s = settings.cache_ttl if self._caches.most(1) else 0.0
+        self.caches = Caches.of(settings.caches)
+        fresh_s = settings.cache_ttl if self.caches.most(1) else 0.0
         self.directory = Directory(self.store, self.clock, self._read, fresh_s)
         unsaved = news.states_changed.set if news is not None else None
         self.life = Life(self.directory, self.store, self.clock, self._health_changed, unsaved)
@@ -96,8 +96,8 @@ class ControlPlane:
         browse = Browse(self.directory)
         metrics = Metrics()
         instance = os.urandom(4).hex()
-        discovery = Discovery(browse, self.clock, metrics, self.log, instance, caches=self._caches)
-        self.watch = Watch(self.directory, Events(instance, self.store, browse.seen_at), instance)
+        discovery = Discovery(browse, self.clock, metrics, self.log, instance, caches=self.caches)
+        self.watch = Watch(self.directory, Events(instance, self.store, browse.when_seen), instance)
         watching = WatchRoute(self.watch, self.clock, metrics, self.log)
         self.pages = Pages(browse, discovery, metrics, self.clock, self.store, __version__, contract("openapi.json"))
         nodes = Nodes(register, browse, self.life, self.clock, metrics)
@@ -170,7 +170,7 @@ class ControlPlane:
             audit=audit,
             clock=self.clock,
             fingerprint=audit.fingerprint,
-            caches=self._caches,
+            caches=self.caches,
         )
         return Executions(
             directory=self.directory,
@@ -196,7 +196,7 @@ class ControlPlane:
             from switchboard.net.fetch import Fetch  # noqa: PLC0415 - as below
             from switchboard.net.guard import is_reachable  # noqa: PLC0415
 
-            self._webhook_fetch = Fetch(loopback=True, plain=True, permitted=is_reachable, caches=self._caches)
+            self._webhook_fetch = Fetch(loopback=True, plain=True, permitted=is_reachable, caches=self.caches)
         return self._webhook_fetch
 
     def _client(self) -> "Fetch":
@@ -206,9 +206,7 @@ class ControlPlane:
             from switchboard.net.guard import is_reachable  # noqa: PLC0415
 
             # How many calls there are at once is limited for each agent.
-            self._fetch = Fetch(
-                loopback=True, plain=True, connections=None, permitted=is_reachable, caches=self._caches
-            )
+            self._fetch = Fetch(loopback=True, plain=True, connections=None, permitted=is_reachable, caches=self.caches)
         return self._fetch
 
     async def start(self) -> None:

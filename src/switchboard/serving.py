@@ -9,6 +9,7 @@ from switchboard.actions.ports import Clock
 from switchboard.catalog.errors import ServiceUnavailable
 from switchboard.control_plane import ControlPlane
 from switchboard.progress import waiting
+from switchboard.rest.connections import MOST_HEADS
 from switchboard.rest.discovery import PATH
 from switchboard.rest.server import Server, bind
 from switchboard.settings import ServeSettings
@@ -89,7 +90,8 @@ async def _serve(settings: ServeSettings, clock: Clock | None, listener: Any, ur
         ending=ending,
         closing=plane.executions.send_away,
         drain_s=settings.drain_seconds,
-        at_once=plane.app.at_once,
+        at_once=plane.app,
+        most_heads=plane.caches.most(MOST_HEADS),
     )
     keeping = asyncio.create_task(plane.keep())
     try:

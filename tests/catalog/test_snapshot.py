@@ -11,7 +11,8 @@ from tests.support import requirement
 from switchboard.catalog import patterns
 from switchboard.catalog.model import Agent, Capability, Health
 from switchboard.catalog.query import Query, parse_query
-from switchboard.catalog.snapshot import Page, Snapshot
+from switchboard.catalog.selection import Page
+from switchboard.catalog.snapshot import Snapshot
 
 CATALOG = [
     agent("agent-001", reasoners={"deep_research": ["research", "ml"]}, skills={"web_search": ["web", "search"]}),

@@ -13,6 +13,7 @@ from tests.support import requirement
 from switchboard.catalog.bindings import AgentServer, Binding, Json
 from switchboard.catalog.model import Agent, Capability
 from switchboard.catalog.query import Query
+from switchboard.catalog.selection import Page
 from switchboard.rest import render_xml
 
 PARSE = ET.fromstring
@@ -121,8 +122,8 @@ def rendered(document: object, text: str = "a") -> ET.Element:
     owner = Agent(id="x" + text, base_url="http://x", version=text, capabilities=(item,), reasoner_count=1)
     head, items = render_xml.agent_fragments(owner, Query(format="xml", input_schema=True, examples=True))
     body = head + render_xml.agent_heartbeat(b"2026-01-01T00:00:00Z") + render_xml.agent_tail(items, [])
-    summary = {"discovered_at": "x", "total_agents": 1, "total_reasoners": 1, "total_skills": 0}
-    return PARSE(render_xml.document(summary, [body]))
+    page = Page(total_agents=1, total_reasoners=1, total_skills=0, has_more=False, matches=())
+    return PARSE(b"".join(render_xml.document("x", page, [body])))
 
 
 @given(json_values | st.dictionaries(st.sampled_from(["properties", "required", "type"]), json_values), st.text())

@@ -1,10 +1,12 @@
 """Answer questions about the catalogue. Reads never write."""
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from switchboard.actions.directory import Directory, View
 from switchboard.catalog.query import Query
-from switchboard.catalog.snapshot import Page
+from switchboard.catalog.selection import Page
 
 
 class Answer(Struct, frozen=True):
@@ -19,17 +21,20 @@ class Browse:
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
+        self.fresh_view = directory.fresh_view
+        """Return the catalogue as it is now, if nobody has to be asked first."""
 
     async def view(self) -> View:
         """Return the catalogue as it is now."""
         return await self._directory.view()
 
-    def fresh_view(self) -> View | None:
-        """Return the catalogue as it is now, if nobody has to be asked first."""
-        return self._directory.fresh_view()
+    @property
+    def seen_at(self) -> Mapping[str, float]:
+        """When each agent last showed a sign of life, in seconds since 1970."""
+        return self._directory.seen_at
 
-    def seen_at(self, agent_id: str) -> float | None:
-        """Return when an agent last showed a sign of life, in seconds since 1970."""
+    def when_seen(self, agent_id: str) -> float | None:
+        """Return when an agent last showed a sign of life."""
         return self._directory.seen_at.get(agent_id)
 
     async def discover(self, query: Query) -> Answer:

@@ -51,6 +51,7 @@ class Directory:
         self._read = read
         self._fresh_s = fresh_s
         self._snapshot = Snapshot()
+        self._view = View(self._snapshot, True, None)
         self._revision = 0
         self._revisions: dict[str, int] = {}
         self._written: dict[str, int] = {}
@@ -98,7 +99,10 @@ class Directory:
         """Return the snapshot for a reader, if the store need not be asked first."""
         if self._clock.passed() >= self._fresh_until:
             return None
-        return View(self._snapshot, True, self.stale_since)
+        view = self._view
+        if view.snapshot is not self._snapshot or view.stale_since is not None or self._silent:
+            view = self._view = View(self._snapshot, True, self.stale_since)
+        return view
 
     @property
     def stale_since(self) -> float | None:

@@ -9,7 +9,8 @@ from msgspec import Struct
 from switchboard.catalog.health import State
 from switchboard.catalog.model import Agent
 from switchboard.catalog.query import Query
-from switchboard.catalog.snapshot import Match, Snapshot
+from switchboard.catalog.selection import Match
+from switchboard.catalog.snapshot import Snapshot
 
 _NAMES_BYTES = 400
 """What a capability takes besides its texts, about."""

@@ -46,7 +46,7 @@ WATCHED: tuple[str, ...] = tuple(name for name in PARAMETERS if name not in _PAG
 """What a watch takes: it has no pages."""
 
 
-class Query(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Query(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What is asked for. Equal questions are equal values, whatever the spelling and order of their parameters."""
 
     agents: tuple[str, ...] = ()

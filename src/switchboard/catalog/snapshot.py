@@ -11,7 +11,7 @@ the distinct names, not with the agents.
 
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,43 +21,11 @@ from switchboard.catalog.errors import InvalidTarget, SwitchboardError, UnknownA
 from switchboard.catalog.model import Agent, App, Capability, Owner
 from switchboard.catalog.names import Address, readings
 from switchboard.catalog.query import Query
+from switchboard.catalog.selection import Match, Page, Selection, whole
 from switchboard.catalog.shards import Shards
 from switchboard.catalog.text import nearest
 
 Masks = dict[str, int]
-
-
-class Match(Struct, frozen=True):
-    """One agent of an answer; bit `i` of `mask` says that its capability `i` was asked for."""
-
-    agent: Agent
-    mask: int
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether every capability of the agent was asked for."""
-        return self.mask == _full(self.agent)
-
-    @property
-    def reasoners(self) -> Iterator[Capability]:
-        """The reasoners that were asked for."""
-        return (item for i, item in enumerate(self.agent.reasoners) if self.mask >> i & 1)
-
-    @property
-    def skills(self) -> Iterator[Capability]:
-        """The skills that were asked for."""
-        first = self.agent.reasoner_count
-        return (item for i, item in enumerate(self.agent.skills, first) if self.mask >> i & 1)
-
-
-class Page(Struct, frozen=True, kw_only=True):
-    """The answer to a query: totals of everything that matches, and the agents of this page in order of their ids."""
-
-    total_agents: int
-    total_reasoners: int
-    total_skills: int
-    has_more: bool
-    matches: tuple[Match, ...]
 
 
 class Index(Struct, frozen=True):
@@ -167,51 +135,41 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
     def select(self, query: Query) -> Page:
         """Answer a discovery query."""
-        masks = self._masks(query)
-        if masks is None and not query.agents and query.health is None:
-            return self._unfiltered(query)
-        agents = self._candidates(query, masks)
-        if query.health is not None:
-            agents = [agent for agent in agents if agent.health == query.health]
-        begin, end = query.offset, query.offset + query.limit
-        if masks is None:
-            agents = [agent for agent in agents if agent.capabilities]
-            reasoners = sum([agent.reasoner_count for agent in agents])
-            every = sum([len(agent.capabilities) for agent in agents])
-            matches = tuple([Match(agent, _full(agent)) for agent in agents[begin:end]])
-        else:
-            every = sum([masks[agent.id].bit_count() for agent in agents])
-            reasoners = _reasoners_among(agents, masks, query, every)
-            matches = tuple([Match(agent, masks[agent.id]) for agent in agents[begin:end]])
-        return Page(
-            total_agents=len(agents),
-            total_reasoners=reasoners,
-            total_skills=every - reasoners,
-            has_more=len(agents) > end,
-            matches=matches,
-        )
+        return self.page(query) or self.selection(query).page(query.limit, query.offset)
 
-    def matches(self, query: Query) -> list[Match]:
-        """Return everything that matches, by id, whatever page is asked for."""
-        return self._matches(query, self._masks(query))
-
-    def _matches(self, query: Query, masks: Masks | None) -> list[Match]:
-        return [
-            Match(agent, mask)
-            for agent in self._candidates(query, masks)
-            if (query.health is None or agent.health == query.health)
-            and (mask := _full(agent) if masks is None else masks[agent.id])
-        ]
-
-    def _unfiltered(self, query: Query) -> Page:
-        agents = (self.agents[agent_id] for agent_id in self.agent_ids[query.offset : query.offset + query.limit])
+    def page(self, query: Query) -> Page | None:
+        """Answer a query that asks for everything, whose totals are known; None for every other."""
+        if query.agents or query.reasoner is not None or query.skill is not None or query.tags or query.health:
+            return None
+        ids = self.agent_ids[query.offset : query.offset + query.limit]
         return Page(
             total_agents=len(self.agent_ids),
             total_reasoners=self.reasoner_total,
             total_skills=self.skill_total,
             has_more=len(self.agent_ids) > query.offset + query.limit,
-            matches=tuple(Match(agent, _full(agent)) for agent in agents),
+            matches=tuple([Match(agent, whole(agent)) for agent in map(self.agents.__getitem__, ids)]),
         )
+
+    def selection(self, query: Query) -> Selection:
+        """Find everything that matches, whatever page is asked for."""
+        masks = self._masks(query)
+        agents = self._candidates(query, masks)
+        if query.health is not None:
+            agents = [agent for agent in agents if agent.health == query.health]
+        if masks is None:
+            agents = [agent for agent in agents if agent.capabilities]
+            reasoners = sum([agent.reasoner_count for agent in agents])
+            every = sum([len(agent.capabilities) for agent in agents])
+            return Selection(agents=agents, reasoners=reasoners, skills=every - reasoners)
+        chosen = [masks[agent.id] for agent in agents]
+        every = sum(map(int.bit_count, chosen))
+        reasoners = _reasoners_among(agents, chosen, query, every)
+        return Selection(agents=agents, masks=chosen, reasoners=reasoners, skills=every - reasoners)
+
+    def matches(self, query: Query) -> list[Match]:
+        """Return everything that matches, by id, whatever page is asked for."""
+        found = self.selection(query)
+        return list(map(Match, found.agents, map(whole, found.agents) if found.masks is None else found.masks))
 
     def _masks(self, query: Query) -> Masks | None:
         """Return what the patterns and tags leave of each agent; None where they leave everything."""
@@ -231,7 +189,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
             named = self._named(query.agents)
             return [named[agent_id] for agent_id in sorted(named) if masks is None or agent_id in masks]
         ids = self.agent_ids if masks is None else sorted(masks)
-        return [self.agents[agent_id] for agent_id in ids]
+        return list(map(self.agents.__getitem__, ids))
 
     def _named(self, wanted: tuple[str, ...]) -> dict[str, Agent]:
         named: dict[str, Agent] = {}
@@ -270,10 +228,6 @@ class Snapshot(Struct, frozen=True, kw_only=True):
         )
 
 
-def _full(agent: Agent) -> int:
-    return (1 << len(agent.capabilities)) - 1
-
-
 def _reasoner_bits(agent: Agent) -> int:
     return (1 << agent.reasoner_count) - 1
 
@@ -286,13 +240,13 @@ def _skill_count(agent: Agent | None) -> int:
     return len(agent.capabilities) - agent.reasoner_count if agent is not None else 0
 
 
-def _reasoners_among(agents: Sequence[Agent], masks: Masks, query: Query, every: int) -> int:
+def _reasoners_among(agents: Sequence[Agent], masks: Sequence[int], query: Query, every: int) -> int:
     """Return how many of what was found are reasoners; a pattern for one kind leaves nothing of the other."""
     if query.skill is None and query.reasoner is not None:
         return every
     if query.reasoner is None and query.skill is not None:
         return 0
-    return sum([(masks[agent.id] & _reasoner_bits(agent)).bit_count() for agent in agents])
+    return sum([(mask & _reasoner_bits(agent)).bit_count() for agent, mask in zip(agents, masks, strict=True)])
 
 
 def _united(postings: Iterable[Iterable[tuple[str, int]]]) -> Masks:

@@ -21,6 +21,8 @@ from switchboard.catalog.errors import InternalError, ServiceUnavailable, Switch
 from switchboard.catalog.text import nearest
 from switchboard.rest.answers import error_body, error_response, plain_error, request_id
 from switchboard.rest.discovery import PATH, Discovery
+from switchboard.rest.questions import Wishes
+from switchboard.rest.questions import wishes as wishes_of
 from switchboard.rest.replies import Headers, Reply
 from switchboard.rest.watch import PATH as WATCH_PATH
 from switchboard.rest.watch import WatchRoute
@@ -104,14 +106,24 @@ class App:
         elif scope["type"] == "lifespan":
             await self._rest(scope, receive, send)
 
-    def at_once(self, method: bytes, url: bytes, headers: Headers) -> Reply | None:
-        """Answer a discovery request without waiting; None for everything else, which is called as an application."""
-        path, _, query = url.partition(b"?")
-        if path != _PATH or method not in _READING_BYTES or self._caller(PATH, headers) is None:
+    def admitted(self, method: bytes, url: bytes, headers: Headers) -> Wishes | None:
+        """Return what a discovery request asks for in its headers; None for everything else, and for strangers."""
+        if url.partition(b"?")[0] != _PATH or method not in _READING_BYTES or self._caller(PATH, headers) is None:
             return None
         if not self._keys and any(name == b"origin" for name, _ in headers):
             return None  # a page's, which may be of another site
-        return self._discovery.at_once(query, headers, is_head=method == b"HEAD")
+        return wishes_of(headers)
+
+    def at_once(self, method: bytes, url: bytes, wishes: Wishes, request: bytes) -> Reply | None:
+        """Answer a discovery request without waiting; None for everything else, which is called as an application."""
+        path, _, query = url.partition(b"?")
+        if path != _PATH or method not in _READING_BYTES:
+            return None
+        return self._discovery.at_once(query, wishes, is_head=method == b"HEAD", request=request)
+
+    def again(self, request: bytes) -> Reply | None:
+        """Answer a discovery request with the very bytes of one that was answered before; None if there was none."""
+        return self._discovery.again(request)
 
     def _caller(self, path: str, headers: Headers) -> str | None:
         """Return whose key a request carries; None where it needs one and has none that fits."""

@@ -15,7 +15,7 @@ from switchboard.actions.watch import Reason, Teller
 from switchboard.catalog.changes import Change, Sides
 from switchboard.catalog.model import Agent
 from switchboard.catalog.query import Query
-from switchboard.catalog.snapshot import Match
+from switchboard.catalog.selection import Match
 from switchboard.rest import render_json
 from switchboard.rest.answers import time_text
 

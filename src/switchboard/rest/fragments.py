@@ -26,16 +26,23 @@ Join = Callable[[Sequence[bytes], Sequence[bytes]], bytes]
 class Fragments:
     """An agent in one variant: what stands before its heartbeat time, and what after it.
 
-    An agent that is asked for whole keeps its capabilities joined, one that is asked for in part keeps the pieces.
+    An agent that is asked for whole keeps everything joined, one that is asked for in part keeps the pieces, and the
+    part that was asked for last: most often it is the same again.
     """
 
-    __slots__ = ("_encode", "_items", "_query", "_whole", "agent", "head", "size")
+    __slots__ = ("_encode", "_items", "_query", "_tail", "agent", "head", "mask", "part", "seen_at", "size", "text")
 
     def __init__(self, agent: Agent, query: Query, encode: Encode) -> None:
         self.agent = agent
         self._query = query
         self._encode = encode
-        self._whole: bytes | None = None
+        self.text: bytes | None = None
+        """All of it, where somebody has asked for that, with the heartbeat of this time:"""
+        self.seen_at: float | None = None
+        self.part = b""
+        """What stands after the heartbeat, where only these capabilities were asked for:"""
+        self.mask = 0
+        self._tail = 0
         self.head, items = encode(agent, query)
         self._items: tuple[bytes, ...] | None = items
         self.size = len(self.head) + sum(map(len, items))
@@ -47,13 +54,29 @@ class Fragments:
             self._items = self._encode(self.agent, self._query)[1]
         return self._items
 
-    def whole(self, join: Join) -> bytes:
-        """Return all pieces, joined once."""
-        if self._whole is None:
+    def chosen(self, mask: int, join: Join) -> bytes:
+        """Return what stands after the heartbeat where only some capabilities are asked for; most often few are."""
+        items, count, reasoners, skills = self.items(), self.agent.reasoner_count, list[bytes](), list[bytes]()
+        self.mask = mask
+        while mask:
+            lowest = mask & -mask
+            place = lowest.bit_length() - 1
+            (reasoners if place < count else skills).append(items[place])
+            mask ^= lowest
+        self.part = join(reasoners, skills)
+        return self.part
+
+    def whole(self, seen_at: float | None, heartbeat: bytes, join: Join) -> bytes:
+        """Return everything, joined once for each heartbeat."""
+        if self.text is None:
             items, first_skill = self.items(), self.agent.reasoner_count
-            self._whole = join(items[:first_skill], items[first_skill:])
+            tail = join(items[:first_skill], items[first_skill:])
             self._items = None
-        return self._whole
+        else:
+            tail = self.text[self._tail :]
+        self.seen_at, self._tail = seen_at, len(self.head) + len(heartbeat)
+        self.text = b"".join((self.head, heartbeat, tail))
+        return self.text
 
 
 class FragmentCache:
@@ -66,26 +89,34 @@ class FragmentCache:
         self._variants: dict[Any, dict[str, Fragments]] = {}
         self.size = 0
 
-    def get(self, agent: Agent, query: Query, variant: Variant, encode: Encode) -> Fragments:
-        """Return the fragments of an agent, made now or before."""
+    def known(self, variant: Variant) -> dict[str, Fragments]:
+        """Return the fragments of a variant that are there, by agent id; each belongs to the agent that it names."""
         known = self._variants.get(variant)
         if known is None:
             known = self._variants[variant] = {}
-        fragments = known.get(agent.id)
-        if fragments is not None and fragments.agent is agent:
-            return fragments
-        if fragments is not None:
-            del known[agent.id]
-            self._note(-1, -fragments.size)
-        if self.size > self._largest or self._count >= self._most:
-            known = {}
-            self._variants = {variant: known}
-            self._count = self.size = 0
+        return known
+
+    def make(self, agent: Agent, query: Query, variant: Variant, encode: Encode) -> Fragments:
+        """Encode an agent, and remember that; what was known before may be forgotten."""
+        known = self._room_for(agent.id, variant)
         fragments = Fragments(agent, query, encode)
         if self._most:
             known[agent.id] = fragments
             self._note(1, fragments.size)
         return fragments
+
+    def _room_for(self, agent_id: str, variant: Variant) -> dict[str, Fragments]:
+        """Forget the older self of an agent, and everything where there is no more room; return where the new goes."""
+        known = self.known(variant)
+        older = known.pop(agent_id, None)
+        if older is not None:
+            self._note(-1, -older.size)
+        if self.size > self._largest or self._count >= self._most:
+            self._variants.clear()
+            known.clear()
+            self._variants[variant] = known
+            self._count = self.size = 0
+        return known
 
     def _note(self, count: int, size: int) -> None:
         self._count += count

@@ -170,7 +170,7 @@ class Nodes:
         }
 
     def _status(self, agent: Agent) -> dict[str, Any]:
-        state, seen = self._life.state(agent.id), self._browse.seen_at(agent.id)
+        state, seen = self._life.state(agent.id), self._browse.seen_at.get(agent.id)
         return {
             "state": _STATES[agent.health],
             "health_status": agent.health,

@@ -1,6 +1,5 @@
 """What a discovery request asks for: its query, read once and remembered, and the wishes in its headers."""
 
-import re
 import zlib
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -10,21 +9,46 @@ from msgspec import Struct
 
 from switchboard.catalog import patterns
 from switchboard.catalog.errors import InvalidQuery
-from switchboard.catalog.query import MOST_ENTRIES, Query, parse_query
+from switchboard.catalog.query import MOST_ENTRIES, Format, Query, parse_query
 from switchboard.rest.answers import new_request_id, request_id
+from switchboard.rest.fragments import Variant
 from switchboard.rest.replies import Headers
 
 _MOST_PARAMETERS = 100
-_ONE_AGENT = re.compile(rb"(?:agent|agent_id|node_id)=([A-Za-z0-9_.:-]+)")
-_MANY_AGENTS = re.compile(rb"(?:agent_ids|node_ids)=([A-Za-z0-9_.:,-]+)")
+_ONE_AGENT = frozenset({b"agent", b"agent_id", b"node_id"})
+_MANY_AGENTS = frozenset({b"agent_ids", b"node_ids"})
+_IN_IDS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:,-"
+_JUST_AGENTS = ("agent",)
 
 
 class Wishes(Struct, frozen=True):
     """What the headers of a request ask for."""
 
-    request_id: str
+    given_id: str
+    """The caller's own id for his request; most have none."""
     has: bytes
     encodings: bytes
+
+    def identity(self) -> str:
+        """Return the id of the request."""
+        return self.given_id or new_request_id()
+
+
+class Lookup(Struct, frozen=True, gc=False):
+    """A question that only names agents, asked for the first time."""
+
+    ids: tuple[str, ...]
+    """Sorted, and each of them once."""
+    format: Format = "json"
+    used: tuple[str, ...] = ("agent",)
+
+    def key(self) -> bytes:
+        """Return the key that a `Question` for the same has; ids that are read quickly need no escapes."""
+        return b'{"agents":["%b"]}' % '","'.join(self.ids).encode()
+
+    def filters(self) -> bytes:
+        """Return what it asks for, as a log says it."""
+        return b'{"agent_ids":["%b"],"format":"json"}' % '","'.join(self.ids).encode()
 
 
 class Question:
@@ -34,17 +58,37 @@ class Question:
         InvalidQuery: it cannot be read.
     """
 
-    __slots__ = ("asked", "filters", "is_lookup", "query", "tag", "used")
+    __slots__ = (
+        "_filters",
+        "asked",
+        "format",
+        "is_lookup",
+        "key",
+        "query",
+        "tag",
+        "used",
+        "variant",
+    )
 
     def __init__(self, text: bytes) -> None:
         lookup = _lookup(text)
         self.query = query = lookup or parse_query(pairs(text))
-        self.tag = b"%08x" % zlib.crc32(msgspec.json.encode(query))
+        self.key = msgspec.json.encode(query)
+        """The same for the same question in another spelling; as a key it is cheaper than the question itself."""
+        self.tag = tag_of(self.key)
         self.is_lookup = lookup is not None or (bool(query.agents) and all(map(patterns.is_exact, query.agents)))
         """Whether it names agents by id: there are too many different ones to remember every answer."""
-        self.filters = filters_of(query)
-        self.used = _used(query)
+        self.used = _JUST_AGENTS if lookup is not None else _used(query)
+        self.variant = _USUAL_VARIANT if lookup is not None else variant_of(query)
         self.asked = 0
+        self.format = query.format
+        self._filters: bytes | None = None
+
+    def filters(self) -> bytes:
+        """Return what it asks for, as a log says it."""
+        if self._filters is None:
+            self._filters = msgspec.json.encode(filters_of(self.query))
+        return self._filters
 
     def next_page(self) -> str:
         """Return the parameters of the next page; an id with a comma in it cannot be in a list."""
@@ -81,19 +125,29 @@ def wishes(headers: Headers) -> Wishes:
             has = value
         elif name == b"x-request-id":
             identity = value
-    return Wishes(request_id(identity.decode("latin-1")) if identity else new_request_id(), has, encodings)
+    return Wishes(request_id(identity.decode("latin-1")) if identity else "", has, encodings)
+
+
+def tag_of(key: bytes) -> bytes:
+    """Return what an ETag says of a question."""
+    return b"%08x" % zlib.crc32(key)
 
 
 def _lookup(text: bytes) -> Query | None:
-    """Read a question that only names agents, which most do, for a fifth of the time; None for every other."""
-    one = _ONE_AGENT.fullmatch(text)
-    if one is not None:
-        return Query(agents=(one[1].decode(),))
-    many = _MANY_AGENTS.fullmatch(text)
-    if many is None or many[1].count(b",") >= MOST_ENTRIES:
-        return None
-    named = tuple(sorted({*many[1].decode().split(",")} - {""}))
+    named = ids_of(text)
     return Query(agents=named) if named else None
+
+
+def ids_of(text: bytes) -> tuple[str, ...]:
+    """Read a question that only names agents, which most do, for a fifth of the time; nothing for every other."""
+    name, _, value = text.partition(b"=")
+    if not value or value.translate(None, _IN_IDS):
+        return ()
+    if name in _ONE_AGENT and b"," not in value:
+        return (value.decode(),)
+    if name not in _MANY_AGENTS or value.count(b",") >= MOST_ENTRIES:
+        return ()
+    return tuple(sorted({*value.decode().split(",")} - {""}))
 
 
 def pairs(text: bytes) -> list[tuple[str, str]]:
@@ -124,6 +178,15 @@ def filters_of(query: Query) -> dict[str, Any]:
         given["health_status"] = query.health
     given["format"] = query.format
     return given
+
+
+def variant_of(query: Query) -> Variant:
+    """Return in which form a question wants its agents."""
+    described = query.descriptions is True if query.format == "compact" else query.descriptions is not False
+    return (query.format, query.input_schema, query.output_schema, query.examples, described)
+
+
+_USUAL_VARIANT = variant_of(Query())
 
 
 def _used(query: Query) -> tuple[str, ...]:

@@ -14,13 +14,10 @@ def agent_fragments(agent: Agent, query: Query) -> tuple[bytes, tuple[bytes, ...
     return b"", tuple(msgspec.json.encode(_capability(agent, item, query)) for item in agent.capabilities)
 
 
-def document(discovered_at: str, reasoners: list[bytes], skills: list[bytes]) -> bytes:
-    """Put the whole answer together."""
-    return b'{"discovered_at":"%b","reasoners":[%b],"skills":[%b]}' % (
-        discovered_at.encode(),
-        b",".join(reasoners),
-        b",".join(skills),
-    )
+def document(discovered_at: str, reasoners: list[bytes], skills: list[bytes]) -> list[bytes]:
+    """Put the whole answer together, in pieces."""
+    opening = b'{"discovered_at":"%b","reasoners":[' % discovered_at.encode()
+    return [opening, b",".join(reasoners), b'],"skills":[', b",".join(skills), b"]}"]
 
 
 def _capability(agent: Agent, item: Capability, query: Query) -> dict[str, Any]:

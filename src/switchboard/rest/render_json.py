@@ -8,9 +8,14 @@ import msgspec
 from switchboard.catalog.model import Agent, Capability
 from switchboard.catalog.names import address_of, target
 from switchboard.catalog.query import Query
+from switchboard.catalog.selection import Page
 
 encode = msgspec.json.encode
 SEPARATOR = b","
+_SUMMARY = (
+    b'{"discovered_at":"%b","total_agents":%d,"total_reasoners":%d,"total_skills":%d,'
+    b'"pagination":{"limit":%d,"offset":%d,"has_more":%b},"capabilities":['
+)
 
 
 def agent_fragments(agent: Agent, query: Query) -> tuple[bytes, tuple[bytes, ...]]:
@@ -38,9 +43,11 @@ def agent_heartbeat(seen: bytes) -> bytes:
     return b',"last_heartbeat":"%b"' % seen
 
 
-def document(summary: dict[str, Any], agents: Sequence[bytes]) -> bytes:
-    """Put the whole answer together; the agents come in pieces."""
-    return b"".join((encode(summary)[:-1], b',"capabilities":[', *agents, b"]}"))
+def document(at: str, query: Query, page: Page, agents: Sequence[bytes]) -> list[bytes]:
+    """Put the whole answer together, in pieces, as the agents come."""
+    more = b"true" if page.has_more else b"false"
+    counts = (page.total_agents, page.total_reasoners, page.total_skills)
+    return [_SUMMARY % (at.encode(), *counts, query.limit, query.offset, more), *agents, b"]}"]
 
 
 def _capability(agent: Agent, item: Capability, query: Query) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from switchboard.catalog.bindings import Json
 from switchboard.catalog.model import Agent, Capability
 from switchboard.catalog.names import address_of, target
 from switchboard.catalog.query import Query
+from switchboard.catalog.selection import Page
 
 SEPARATOR = b""
 # What XML 1.0 cannot hold in any spelling: control characters, surrogates, two non-characters.
@@ -46,14 +47,18 @@ def agent_heartbeat(seen: bytes) -> bytes:
     return b' last_heartbeat="%b"' % seen
 
 
-def document(summary: dict[str, Any], agents: Sequence[bytes]) -> bytes:
-    """Put the whole answer together."""
-    counts = {name: summary[name] for name in ("total_agents", "total_reasoners", "total_skills")}
+def document(at: str, page: Page, agents: Sequence[bytes]) -> list[bytes]:
+    """Put the whole answer together, in pieces, as the agents come."""
+    counts = {
+        "total_agents": page.total_agents,
+        "total_reasoners": page.total_reasoners,
+        "total_skills": page.total_skills,
+    }
     head = (
-        f'<?xml version="1.0" encoding="UTF-8"?>\n<discovery discovered_at="{summary["discovered_at"]}">\n'
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<discovery discovered_at="{at}">\n'
         f"<summary{_attributes(counts)}/>\n<capabilities>\n"
     )
-    return b"".join((head.encode(), *agents, b"</capabilities>\n</discovery>\n"))
+    return [head.encode(), *agents, b"</capabilities>\n</discovery>\n"]
 
 
 def _capability(agent: Agent, item: Capability, query: Query) -> str:

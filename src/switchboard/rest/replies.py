@@ -11,7 +11,6 @@ from typing import NamedTuple
 import zstandard
 
 from switchboard.catalog.caches import Cache
-from switchboard.catalog.query import Query
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -22,79 +21,88 @@ _REFUSALS = (b"q=0", b"q=0.0", b"q=0.00", b"q=0.000")
 
 
 class Reply(NamedTuple):
-    """One whole answer; its headers include the length of its body."""
+    """One whole answer, as it goes out."""
 
     status: int
-    headers: Headers
-    body: bytes
+    head: bytes
+    """Its headers, each with the end of its line; among them the length of its body."""
+    body: bytes | list[bytes]
+    """In one piece, or in those that it is made of."""
+
+    @property
+    def headers(self) -> Headers:
+        """The headers, one by one."""
+        pairs = (line.partition(b": ") for line in self.head.split(b"\r\n")[:-1])
+        return [(name, value) for name, _, value in pairs]
 
 
 class Body:
-    """One body, how much is in it, and its encodings as far as somebody asked for them."""
+    """One body with the headers that go with it, how much is in it, and its encodings as far as somebody asked."""
 
-    __slots__ = ("_encoded", "counts", "headers", "plain")
+    __slots__ = ("_encoded", "_head", "counts", "plain")
 
-    def __init__(self, plain: bytes, headers: Headers, counts: dict[str, int]) -> None:
-        self.plain = plain
+    def __init__(self, plain: bytes, head: bytes, counts: bytes) -> None:
+        """Take a body, its headers but for those that are about its encoding, and what a log says of it."""
+        self.plain = plain, b"%bcontent-length: %d\r\n" % (head, len(plain))
         self.counts = counts
-        self.headers = headers
-        self._encoded: dict[bytes, bytes] = {}
+        self._head = head
+        self._encoded: dict[bytes, tuple[bytes, bytes]] = {}
 
-    def encoded(self, encoding: bytes) -> bytes:
-        """Return the body in an encoding, made once."""
-        body = self._encoded.get(encoding)
-        if body is None:
-            body = _ENCODERS[encoding](self.plain)
-            self._encoded[encoding] = body
-        return body
+    def encoded(self, encoding: bytes) -> tuple[bytes, bytes]:
+        """Return the body in an encoding, and its headers; made once."""
+        encoded = self._encoded.get(encoding)
+        if encoded is None:
+            content = _ENCODERS[encoding](self.plain[0])
+            head = b"%bcontent-length: %d\r\ncontent-encoding: %b\r\n" % (self._head, len(content), encoding)
+            encoded = self._encoded[encoding] = content, head
+        return encoded
 
     @property
     def size(self) -> int:
         """How many bytes this takes, about."""
-        return len(self.plain) + sum(map(len, self._encoded.values()))
+        return sum(len(body) + len(head) for body, head in (self.plain, *self._encoded.values()))
 
 
 class Bodies:
     """The bodies of this second and this version of the catalogue."""
 
     def __init__(self, most: int = MOST_ANSWERS, largest: int = LARGEST_ANSWERS) -> None:
-        self._known: Cache[Query, Body] = Cache(most)
+        self._known: Cache[bytes, Body] = Cache(most)
+        self.get = self._known.get
+        """Return the body that answers a question, if it is known."""
         self._largest = largest
-        self._epoch: tuple[int, int] = (-1, -1)
+        self.version: int = -1
+        self.second: int = -1
         self.size = 0
         """How many bytes they take, about."""
 
-    def begin(self, epoch: tuple[int, int]) -> bool:
+    def begin(self, version: int, second: int) -> bool:
         """Forget everything of another version or second; tell whether there is a new one."""
-        if epoch == self._epoch:
+        if second == self.second and version == self.version:
             return False
-        self._epoch = epoch
+        self.version, self.second = version, second
         self._forget()
         return True
 
-    def get(self, query: Query) -> Body | None:
-        """Return the body that answers a query, if it is known."""
-        return self._known.get(query)
-
-    def keep(self, query: Query, body: Body) -> None:
+    def keep(self, key: bytes, body: Body) -> None:
         """Remember a body, if there is room for it."""
         if self._known.most == 0 or self.size + body.size > self._largest:
             return
         if len(self._known) >= self._known.most:
             self._forget()
-        self._known.keep(query, body)
+        self._known.keep(key, body)
         self.size += body.size
 
-    def encoded(self, query: Query, body: Body, accepted: bytes) -> tuple[bytes, bytes]:
-        """Return what to send of a body to somebody who accepts these encodings, and which one it is, if any."""
-        encoding = _chosen(accepted) if len(body.plain) >= _SMALLEST_COMPRESSED else b""
+    def encoded(self, key: bytes, body: Body, accepted: bytes) -> tuple[bytes, bytes]:
+        """Return what to send of a body to somebody who accepts these encodings, and its headers."""
+        encoding = _chosen(accepted) if accepted and len(body.plain[0]) >= _SMALLEST_COMPRESSED else b""
         if not encoding:
-            return body.plain, b""
+            return body.plain
         before = body.size
-        content = body.encoded(encoding)
-        if self._known.get(query) is body:
+        encoded = body.encoded(encoding)
+        if self._known.get(key) is body:
             self.size += body.size - before
-        return content, encoding
+        return encoded
 
     def _forget(self) -> None:
         self._known.clear()
@@ -114,8 +122,6 @@ _ENCODERS: dict[bytes, Callable[[bytes], bytes]] = {b"zstd": _zstd, b"gzip": _gz
 
 def _chosen(accepted: bytes) -> bytes:
     """Return the encoding to use: the better one of those accepted; `q=0` is a refusal."""
-    if not accepted:
-        return b""
     offers = [offer.strip() for offer in accepted.lower().split(b",")]
     for encoding in _ENCODERS:
         for offer in offers:

@@ -37,7 +37,7 @@ class WatchRoute:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, until whoever asked goes, or this instance does."""
-        identity = wishes(scope["headers"]).request_id
+        identity = wishes(scope["headers"]).identity()
         try:
             query = parse_watch(pairs(scope["query_string"]))
             if scope["method"] == "HEAD":

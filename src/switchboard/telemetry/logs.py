@@ -6,17 +6,19 @@ value, and a flush encodes and writes what has gathered. Warnings and errors are
 
 import logging
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 from io import FileIO
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
+T = TypeVar("T")
 Level = Literal["debug", "info", "warning", "error"]
 _ORDER: dict[Level, int] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 LEVELS: dict[str, Level] = {level: level for level in _ORDER}
-_MOST_WAITING = 2000
+_MOST_WAITING = 500
 
 
 class Stream(Protocol):
@@ -34,10 +36,12 @@ class Log:
         # Without a buffer of its own: what could not be written must not wait there and spoil the end of the process.
         self._stream = stream or FileIO(sys.stderr.fileno(), "wb", closefd=False)
         self._least = _ORDER[level]
-        self._waiting: list[dict[str, Any]] = []
+        self._waiting: list[dict[str, Any] | tuple[float, Callable[[Any], bytes], Any]] = []
+        self._encoder = msgspec.json.Encoder(enc_hook=str)
         self.lost = 0
         """Events that could not be written."""
         self.debugging = self._least <= _ORDER["debug"]
+        self.informing = self._least <= _ORDER["info"]
 
     def event(self, level: Level, message: str, at: float, **fields: Any) -> None:
         """Note an event; fields follow the message in their order."""
@@ -47,18 +51,29 @@ class Log:
         if _ORDER[level] >= _ORDER["warning"] or len(self._waiting) >= _MOST_WAITING:
             self.flush()
 
+    def often(self, at: float, encode: Callable[[T], bytes], event: T) -> None:
+        """Note an event that comes with every request, which knows how to encode itself, from its message on."""
+        self._waiting.append((at, encode, event))
+        if len(self._waiting) >= _MOST_WAITING:
+            self.flush()
+
     def flush(self) -> None:
         """Write what has gathered."""
         waiting, self._waiting = self._waiting, []
-        for event in waiting:
-            event["timestamp"] = timestamp(event["timestamp"])
         if not waiting:
             return
         try:
-            self._write(msgspec.json.Encoder(enc_hook=str).encode_lines(waiting))
+            self._write(b"".join(map(self._encoded, waiting)))
         except (OSError, ValueError):
             # Nobody reads the log any more, or its disk is full: the service is worth more than its log.
             self.lost += len(waiting)
+
+    def _encoded(self, event: dict[str, Any] | tuple[float, Callable[[Any], bytes], Any]) -> bytes:
+        if isinstance(event, tuple):
+            at, encode, what = event
+            return b'{"level":"info","timestamp":"%b",%b}\n' % (timestamp(at).encode(), encode(what))
+        event["timestamp"] = timestamp(event["timestamp"])
+        return self._encoder.encode(event) + b"\n"
 
     def _write(self, lines: bytes) -> None:
         while lines:

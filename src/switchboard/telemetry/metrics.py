@@ -31,7 +31,7 @@ class Count:
 
 
 class Durations:
-    """How often something took how long."""
+    """How often something took how long. Noted by the loop alone, as a count is."""
 
     __slots__ = ("_counts", "_sum")
 
@@ -43,6 +43,11 @@ class Durations:
         """Note one duration."""
         self._counts[bisect_left(_BUCKETS, seconds)] += 1
         self._sum += seconds
+
+    @property
+    def count(self) -> int:
+        """How often."""
+        return sum(self._counts)
 
     def add_to(self, family: HistogramMetricFamily, labels: list[str]) -> None:
         """Bring this into Prometheus' form, where every bucket holds what is in the smaller ones."""
@@ -71,7 +76,7 @@ class _Discovery(Collector):
             "agentfield_discovery_filter_usage", "Requests that used a filter.", labels=["filter_type"]
         )
         for name in _FORMATS:
-            requests.add_metric([name, "success"], counted.succeeded[name].value)
+            requests.add_metric([name, "success"], counted.duration[name].count)
             requests.add_metric([name, "error"], counted.failed[name].value)
             counted.duration[name].add_to(duration, [name])
         for name, count in counted.filters.items():
@@ -89,9 +94,9 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.succeeded = {name: Count() for name in _FORMATS}
         self.failed = {name: Count() for name in _FORMATS}
         self.duration = {name: Durations() for name in _FORMATS}
+        """Of those that succeeded."""
         self.filters = {name: Count() for name in ("agent", "reasoner", "skill", "tag")}
         self.hits = Count()
         self.misses = Count()
