@@ -347,6 +347,26 @@ def test_changes_that_come_together_are_told_to_a_subscriber_as_one() -> None:
     play(story)
 
 
+def test_nothing_is_put_together_for_nobody() -> None:
+    """A catalogue of a hundred thousand agents is not read for an MCP client that there is not."""
+
+    async def story() -> None:
+        it = Story(NOTES)
+        await it.collection.load()
+        read: list[int] = []
+        current = it.collection.current
+        it.collection.current = lambda: read.append(1) or current()
+        it.server._changed()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - what a catalogue calls
+        assert read == []
+
+        it.begin("subscriptions/listen", notifications={"toolsListChanged": True}, _meta=MODERN)
+        await it.quiet()
+        it.server._changed()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as above
+        assert read != []
+
+    play(story)
+
+
 def test_a_connection_has_at_most_thirty_two_subscriptions() -> None:
     """One more is refused; when one has ended there is room again, and closing ends them all."""
 

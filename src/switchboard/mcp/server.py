@@ -379,6 +379,8 @@ class Server:
         apps.
         """
         was_loading, self._loading = self._loading, not self._catalogue.is_complete
+        if not self._given and not self._listening:
+            return  # nobody has seen anything or waits: then nothing need be put together only to be compared
         self._outdated = frozenset(self._now_different())
         version = self._catalogue.current().version
         is_new, self._told_version = version != self._told_version, version
