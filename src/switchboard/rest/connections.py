@@ -133,12 +133,12 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what has come; what comes before a head is complete is counted."""
-        if not self._in_message:
-            if self._is_answered_again(data):
-                return
-            self._piece = data
-        else:
+        if self._in_message:
             self._piece = b""
+        elif self._is_answered_again(data):
+            return
+        else:
+            self._piece = data
         if self._deadline is not None:
             if self._head_bytes > _LARGEST_HEAD:
                 self.transport.close()
@@ -190,19 +190,20 @@ class Connection(HttpToolsProtocol):
 
     def _is_answered_again(self, data: bytes) -> bool:
         """Answer a request with headers that were read before, if that is all that has come; tell whether it was."""
+        at_once = self.at_once
         if (
-            self.at_once is None
+            at_once is None
             or self.timeout_keep_alive_task is not None
             or self.flow.write_paused
             or (self.cycle and not self.cycle.response_complete)
         ):
             return False
-        reply = self.at_once.again(data)
+        reply = at_once.again(data)
         if reply is None:
             known = self.heads.read(data)
-            reply = None if known is None else self.at_once.at_once(b"GET", *known, data)
-        if reply is None:
-            return False
+            reply = None if known is None else at_once.at_once(b"GET", *known, data)
+            if reply is None:
+                return False
         if self._deadline is not None:
             self._head_is_complete()
         self._write(reply)
@@ -231,15 +232,15 @@ class Connection(HttpToolsProtocol):
         return reply
 
     def _write(self, reply: Reply) -> None:
-        status, head, body = reply
-        opening = self.heads.opening(status, self.server_state.default_headers)
+        state, head, body = self.server_state, reply.head, reply.body
+        opening = self.heads.opening(reply.status, state.default_headers)
         if isinstance(body, list):
             self.transport.write(b"".join((opening, head, _LINE_END, *body)))
         elif len(body) <= _SMALL_BODY:
             self.transport.write(b"".join((opening, head, _LINE_END, body)))
         else:  # not copied
             self.transport.writelines((b"".join((opening, head, _LINE_END)), body))
-        self.server_state.total_requests += 1
+        state.total_requests += 1
         self._answered_at = self.loop.time()
         if self._idle_watch is None:
             self._idle_watch = self.loop.call_later(self.timeout_keep_alive, self._look_whether_idle)

@@ -100,17 +100,16 @@ class Discovery:
 
     def again(self, request: bytes) -> Reply | None:
         """Answer a request with the very bytes of one that was answered in this second; None if there was none."""
-        ready, now = self._ready.get(request), self._clock.now()
-        if ready is None or int(now) != self._bodies.second:
+        ready = self._ready.get(request)
+        if ready is None:
             return None
-        view = self._browse.fresh_view()
-        if view is None or view.snapshot.version != self._bodies.version or view.stale_since is not None:
+        begin, now, view = perf_counter(), self._clock.now(), self._browse.fresh_view()
+        if view is None or view.stale_since is not None or not self._bodies.is_of(view.snapshot.version, now):
             return None
-        begin, identity = perf_counter(), new_request_id()
+        identity = new_request_id()
         question, head, content, counts = ready
-        reply = Reply(200, b"%bx-request-id: %b\r\n" % (head, identity.encode()), content)
         self._record(question, True, identity, counts, now, perf_counter() - begin)
-        return reply
+        return Reply(200, b"%bx-request-id: %b\r\n" % (head, identity.encode()), content)
 
     def _recorded(  # noqa: PLR0913 - what a request is
         self, question: Question, view: View, wishes: Wishes, begin: float, *, is_head: bool, request: bytes = b""

@@ -30,7 +30,20 @@ class Fragments:
     part that was asked for last: most often it is the same again.
     """
 
-    __slots__ = ("_encode", "_items", "_query", "_tail", "agent", "head", "mask", "part", "seen_at", "size", "text")
+    __slots__ = (
+        "_encode",
+        "_items",
+        "_query",
+        "_tail",
+        "agent",
+        "head",
+        "mask",
+        "part",
+        "part_seen_at",
+        "seen_at",
+        "size",
+        "text",
+    )
 
     def __init__(self, agent: Agent, query: Query, encode: Encode) -> None:
         self.agent = agent
@@ -40,8 +53,9 @@ class Fragments:
         """All of it, where somebody has asked for that, with the heartbeat of this time:"""
         self.seen_at: float | None = None
         self.part = b""
-        """What stands after the heartbeat, where only these capabilities were asked for:"""
+        """The same, where only these capabilities were asked for:"""
         self.mask = 0
+        self.part_seen_at: float | None = None
         self._tail = 0
         self.head, items = encode(agent, query)
         self._items: tuple[bytes, ...] | None = items
@@ -54,16 +68,16 @@ class Fragments:
             self._items = self._encode(self.agent, self._query)[1]
         return self._items
 
-    def chosen(self, mask: int, join: Join) -> bytes:
-        """Return what stands after the heartbeat where only some capabilities are asked for; most often few are."""
+    def chosen(self, mask: int, seen_at: float | None, heartbeat: bytes, join: Join) -> bytes:
+        """Return everything where only some capabilities are asked for; most often few are."""
         items, count, reasoners, skills = self.items(), self.agent.reasoner_count, list[bytes](), list[bytes]()
-        self.mask = mask
+        self.mask, self.part_seen_at = mask, seen_at
         while mask:
             lowest = mask & -mask
             place = lowest.bit_length() - 1
             (reasoners if place < count else skills).append(items[place])
             mask ^= lowest
-        self.part = join(reasoners, skills)
+        self.part = b"".join((self.head, heartbeat, join(reasoners, skills)))
         return self.part
 
     def whole(self, seen_at: float | None, heartbeat: bytes, join: Join) -> bytes:

@@ -122,13 +122,15 @@ class Rendering:
             found, at = known.get(agent.id), seen_at.get(agent.id)
             if found is None or found.agent is not agent:
                 found = self._fragments.make(agent, question.query, question.variant, renderer.agent_fragments)
-            if (mask := match.mask) != (1 << len(agent.capabilities)) - 1:
-                tail = found.part if found.mask == mask else found.chosen(mask, join)
-                parts += (separator, found.head, self._heartbeat(agent.id, at, renderer), tail)
-            elif found.text is not None and found.seen_at == at:
-                parts += (separator, found.text)
+            if (mask := match.mask) == (1 << len(agent.capabilities)) - 1:
+                text = found.text
+                if text is None or found.seen_at != at:
+                    text = self._whole(found, at, renderer)
+            elif found.mask == mask and found.part_seen_at == at:
+                text = found.part
             else:
-                parts += (separator, self._whole(found, at, renderer))
+                text = found.chosen(mask, at, self._heartbeat(agent.id, at, renderer), join)
+            parts += (separator, text)
         return parts[1:]
 
     def _whole(self, fragments: Fragments, at: float | None, renderer: Renderer) -> bytes:

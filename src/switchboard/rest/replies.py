@@ -6,9 +6,9 @@ limit in bytes. Only a body that is remembered is worth compressing more than on
 
 import gzip
 from collections.abc import Callable
-from typing import NamedTuple
 
 import zstandard
+from msgspec import Struct
 
 from switchboard.catalog.caches import Cache
 
@@ -20,7 +20,7 @@ _SMALLEST_COMPRESSED = 1024
 _REFUSALS = (b"q=0", b"q=0.0", b"q=0.00", b"q=0.000")
 
 
-class Reply(NamedTuple):
+class Reply(Struct, frozen=True, gc=False):
     """One whole answer, as it goes out."""
 
     status: int
@@ -83,6 +83,10 @@ class Bodies:
         self.version, self.second = version, second
         self._forget()
         return True
+
+    def is_of(self, version: int, now: float) -> bool:
+        """Tell whether these are of this version and this second."""
+        return version == self.version and 0.0 <= now - self.second < 1.0
 
     def keep(self, key: bytes, body: Body) -> None:
         """Remember a body, if there is room for it."""

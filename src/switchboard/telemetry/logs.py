@@ -6,7 +6,7 @@ value, and a flush encodes and writes what has gathered. Warnings and errors are
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from io import FileIO
@@ -52,9 +52,10 @@ class Log:
             self.flush()
 
     def often(self, at: float, encode: Callable[[T], bytes], event: T) -> None:
-        """Note an event that comes with every request, which knows how to encode itself, from its message on."""
-        self._waiting.append((at, encode, event))
-        if len(self._waiting) >= _MOST_WAITING:
+        """Note an event that comes with every request; `encode` makes its text of it, from the message on."""
+        waiting = self._waiting
+        waiting.append((at, encode, event))
+        if len(waiting) >= _MOST_WAITING:
             self.flush()
 
     def flush(self) -> None:
@@ -63,17 +64,22 @@ class Log:
         if not waiting:
             return
         try:
-            self._write(b"".join(map(self._encoded, waiting)))
+            self._write(b"".join(self._encoded(waiting)))
         except (OSError, ValueError):
             # Nobody reads the log any more, or its disk is full: the service is worth more than its log.
             self.lost += len(waiting)
 
-    def _encoded(self, event: dict[str, Any] | tuple[float, Callable[[Any], bytes], Any]) -> bytes:
-        if isinstance(event, tuple):
+    def _encoded(self, events: list[dict[str, Any] | tuple[float, Callable[[Any], bytes], Any]]) -> Iterator[bytes]:
+        second, text = -1, b""
+        for event in events:
+            if isinstance(event, dict):
+                event["timestamp"] = timestamp(event["timestamp"])
+                yield self._encoder.encode(event) + b"\n"
+                continue
             at, encode, what = event
-            return b'{"level":"info","timestamp":"%b",%b}\n' % (timestamp(at).encode(), encode(what))
-        event["timestamp"] = timestamp(event["timestamp"])
-        return self._encoder.encode(event) + b"\n"
+            if int(at) != second:  # the same for hundreds of them
+                second, text = int(at), _second(int(at)).encode()
+            yield b'{"level":"info","timestamp":"%b.%03dZ",%b}\n' % (text, (at - second) * 1000, encode(what))
 
     def _write(self, lines: bytes) -> None:
         while lines:
