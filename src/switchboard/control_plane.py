@@ -42,6 +42,7 @@ from switchboard.rest.app import App
 from switchboard.rest.discovery import Discovery
 from switchboard.rest.events import Events
 from switchboard.rest.executions import ExecutionRoutes
+from switchboard.rest.heartbeats import Heartbeats
 from switchboard.rest.nodes import Nodes
 from switchboard.rest.pages import Pages
 from switchboard.rest.registry import RegistryRoutes, is_reading
@@ -100,7 +101,8 @@ class ControlPlane:
         self.watch = Watch(self.directory, Events(instance, self.store, browse.when_seen), instance)
         watching = WatchRoute(self.watch, self.clock, metrics, self.log)
         self.pages = Pages(browse, discovery, metrics, self.clock, self.store, __version__, contract("openapi.json"))
-        nodes = Nodes(register, browse, self.life, self.clock, metrics)
+        heartbeats = Heartbeats(register, self.clock, metrics)
+        nodes = Nodes(register, browse, self.life, self.clock, metrics, heartbeats)
         routes = [
             *nodes.routes(),
             *ExecutionRoutes(self.executions, self.clock).routes(),
@@ -120,6 +122,7 @@ class ControlPlane:
             public=public,
             is_stranger=_strangers(settings),
             mcp=face,
+            heartbeats=heartbeats,
         )
 
     def _registry(self, settings: ServeSettings, rules: AllowRules) -> RegistryRoutes:

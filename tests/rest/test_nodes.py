@@ -1,6 +1,8 @@
 """Nodes through a running server: the wire of the AgentField SDKs, and what is better than theirs."""
 
 import json
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -59,6 +61,30 @@ def test_a_body_that_cannot_be_used_is_refused_and_leaves_nothing(
     assert (answer.status_code, answer.json()["error"]) == (status, word)
     assert answer.json()["request_id"] == answer.headers["x-request-id"]
     assert plane.client.get("/api/v1/nodes?show_all=true").json()["count"] == 0
+
+
+@pytest.mark.parametrize("agent", ["a", "nobody", "a/b", ""])
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b'{"status":"degraded"}', b'{"status":3}', b"[]", b"{", b"\xff", b" " * 5000]
+)
+def test_a_heartbeat_in_one_piece_and_one_in_several_get_the_same_answer(
+    plane: ControlPlane, agent: str, body: bytes
+) -> None:
+    """The short way is for what is as usual, and says nothing else than the long one."""
+    plane.register(registration("a", {"think": []}), registration("a/b", {"think": []}))
+
+    def pieces() -> Iterator[bytes]:
+        for byte in body or b" ":
+            yield bytes([byte])
+            time.sleep(0.02 if len(body) < 100 else 0.0)
+
+    address = f"/api/v1/nodes/{agent}/heartbeat"
+    whole, parts = (plane.client.post(address, content=content) for content in (body, pieces()))
+
+    said = [{**answer.json(), "timestamp": "", "request_id": ""} for answer in (whole, parts)]
+    assert (whole.status_code, said[0]) == (parts.status_code, said[1])
+    assert whole.headers["content-type"] == parts.headers["content-type"]
+    assert whole.headers["x-request-id"] != parts.headers["x-request-id"]
 
 
 def test_heartbeats_and_their_oddities_are_taken_in(plane: ControlPlane) -> None:

@@ -21,6 +21,7 @@ from switchboard.catalog.errors import InternalError, ServiceUnavailable, Switch
 from switchboard.catalog.text import nearest
 from switchboard.rest.answers import error_body, error_response, plain_error, request_id
 from switchboard.rest.discovery import PATH, Discovery
+from switchboard.rest.heartbeats import Heartbeats
 from switchboard.rest.questions import Wishes
 from switchboard.rest.questions import wishes as wishes_of
 from switchboard.rest.replies import Headers, Reply
@@ -60,6 +61,7 @@ class App:
         public: Callable[[str], bool] = lambda _: False,
         is_stranger: Callable[[list[str], list[str]], bool] = lambda _, __: False,
         mcp: Application | None = None,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         """Build it; `public` says which paths may be read without a key, `is_stranger` which pages are another site's.
 
@@ -71,6 +73,7 @@ class App:
         self._discovery = discovery
         self._watch = watch
         self._mcp = mcp
+        self._heartbeats = heartbeats
         self._keys = {name: sha256(key.encode()).digest() for name, key in callers.items()}
         self._clock = clock
         self._log = log
@@ -101,10 +104,16 @@ class App:
             await self._discovery(scope, send)
         elif scope["type"] == "http" and scope["path"] == WATCH_PATH and scope["method"] in _READING:
             await self._watch(scope, receive, send)
+        elif scope["type"] == "http" and self._heartbeats and self._heartbeats.takes(scope["method"], scope["path"]):
+            await self._other(scope, receive, send, self._beat, caller)
         elif scope["type"] == "http":
             await self._other(scope, receive, send, self._rest, caller)
         elif scope["type"] == "lifespan":
             await self._rest(scope, receive, send)
+
+    async def _beat(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._heartbeats is not None:
+            await self._heartbeats.answer(scope, receive, send, self._rest)
 
     def admitted(self, method: bytes, url: bytes, headers: Headers) -> Wishes | None:
         """Return what a discovery request asks for in its headers; None for everything else, and for strangers."""

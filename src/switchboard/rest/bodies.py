@@ -10,7 +10,7 @@ from switchboard.catalog.errors import CallTimeout, InvalidDescriptor, NotJson, 
 from switchboard.catalog.text import clean
 from switchboard.descriptors.document import LARGEST
 
-_BODY_S = 30.0
+BODY_S = 30.0
 _MARGIN = 100
 MOST_VALUES = 500_000
 
@@ -24,13 +24,13 @@ async def read_body(request: Request, largest: int = LARGEST) -> bytes:
     """
     body = bytearray()
     try:
-        async with timeout(_BODY_S):
+        async with timeout(BODY_S):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > largest:
                     raise RequestTooLarge(largest)
     except TimeoutError as error:
-        raise CallTimeout(f"The body was not complete after {_BODY_S:g} s. Send it again, and faster.") from error
+        raise CallTimeout(f"The body was not complete after {BODY_S:g} s. Send it again, and faster.") from error
     return bytes(body)
 
 

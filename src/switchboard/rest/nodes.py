@@ -21,6 +21,7 @@ from switchboard.catalog.model import Agent, Caller
 from switchboard.descriptors import agent as agents
 from switchboard.rest.answers import json_response, time_text
 from switchboard.rest.bodies import read_body, read_fields
+from switchboard.rest.heartbeats import Heartbeats
 from switchboard.telemetry.metrics import Metrics
 
 _MOST_WARNINGS = 50
@@ -31,12 +32,21 @@ _HEALTHS = ("active", "inactive", "degraded", "unknown")
 class Nodes:
     """The endpoints under /api/v1/nodes."""
 
-    def __init__(self, register: Register, browse: Browse, life: Life, clock: Clock, metrics: Metrics) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917 - each is a collaborator
+        self,
+        register: Register,
+        browse: Browse,
+        life: Life,
+        clock: Clock,
+        metrics: Metrics,
+        heartbeats: Heartbeats,
+    ) -> None:
         self._register = register
         self._browse = browse
         self._life = life
         self._clock = clock
         self._metrics = metrics
+        self._heartbeats = heartbeats
 
     def routes(self) -> list[Route]:
         """Return the routes."""
@@ -83,12 +93,9 @@ class Nodes:
     async def heartbeat(self, request: Request) -> Response:
         """Take a heartbeat in; its own time is not trusted, its body may be missing."""
         fields = await read_fields(request)
-        said = fields.get("status")
         await self._register.look_for(_id(request))
-        self._register.beat(_id(request), (health.said(said) if isinstance(said, str) else None) or "ready")
-        self._metrics.heartbeats.inc()
-        now = time_text(self._clock.now())
-        return json_response({"success": True, "message": "heartbeat received", "timestamp": now})
+        self._heartbeats.beat(_id(request), fields)
+        return json_response(self._heartbeats.taken())
 
     async def renew(self, request: Request) -> Response:
         """Renew a lease: how long the agent may now be silent."""

@@ -56,8 +56,8 @@ class Durations:
 
 
 @final
-class _Discovery(Collector):
-    """What discovery has counted, as Prometheus wants to see it."""
+class _Often(Collector):
+    """What is counted with every request of discovery and every heartbeat, as Prometheus wants to see it."""
 
     def __init__(self, metrics: "Metrics") -> None:
         self._metrics = metrics
@@ -85,6 +85,7 @@ class _Discovery(Collector):
         for name, said, count in (
             ("agentfield_discovery_cache_hits", "Answers without asking the store.", counted.hits),
             ("agentfield_discovery_cache_misses", "Answers that asked the store first.", counted.misses),
+            ("switchboard_heartbeats", "Signs of life taken in.", counted.heartbeats),
         ):
             yield CounterMetricFamily(name, said, value=count.value)
 
@@ -100,14 +101,14 @@ class Metrics:
         self.filters = {name: Count() for name in ("agent", "reasoner", "skill", "tag")}
         self.hits = Count()
         self.misses = Count()
-        self.registry.register(_Discovery(self))
+        self.registry.register(_Often(self))
         self.cache_bytes = Gauge(
             "agentfield_discovery_cache_size_bytes",
             "Bytes of remembered answers and fragments.",
             registry=self.registry,
         )
         self.store_up = Gauge("switchboard_store_up", "1 while the store answers.", registry=self.registry)
-        self.heartbeats = Counter("switchboard_heartbeats", "Signs of life taken in.", registry=self.registry)
+        self.heartbeats = Count()
         self.agents = Gauge("switchboard_agents", "Agents by health.", ["health"], registry=self.registry)
 
         self.watchers = Gauge("switchboard_watchers", "Who watch the catalogue.", registry=self.registry)
