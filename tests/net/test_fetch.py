@@ -4,11 +4,14 @@ import asyncio
 import socket
 import sys
 import threading
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import pytest
+import uvloop
 from tests.net.web import (
     Address,
     Asked,
@@ -353,6 +356,32 @@ def test_a_kept_connection_that_was_closed_meanwhile_fails_no_reading_call(web: 
             assert [asked.turn for asked in site.asked] == [1, 2, 1]
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+@pytest.mark.parametrize("end", [hang_up, slam])
+def test_a_connection_that_was_closed_while_nobody_used_it_is_not_used(
+    web: Web, end: Reply, run: Callable[[Coroutine[Any, Any, None]], None]
+) -> None:
+    """So a call with an effect need not fail; whatever loop there is, and whoever has the number of its socket now."""
+
+    async def leave(asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reply(200)(asked, reader, writer)
+        await end(asked, reader, writer)
+
+    async def story() -> None:
+        async with web.site({"/": leave}) as site, web.fetch() as fetch:
+            others: list[socket.socket] = []
+            for _ in range(5):
+                assert (await fetch.send("POST", site.url(), content=b"1")).status == 200
+                await asyncio.sleep(0.05)
+                others += socket.socketpair()
+            for other in others:
+                other.close()
+
+            assert [asked.turn for asked in site.asked] == [1] * 5
+
+    run(story())
 
 
 def test_a_call_with_an_effect_is_never_sent_twice(web: Web) -> None:

@@ -4,10 +4,10 @@ Names are looked up in threads of their own, because the system can take long ov
 """
 
 import asyncio
+import os
 import select
 import socket
 import ssl
-from asyncio.trsock import TransportSocket
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
@@ -238,9 +238,23 @@ class _Stream(httpcore2.AsyncNetworkStream):
 
 
 def _readable(connected: object) -> Callable[[], bool] | None:
-    """Return how to tell whether something can be read from a socket, where the system has a quick way."""
-    if not isinstance(connected, socket.socket | TransportSocket) or not hasattr(select, "poll"):
+    """Return how to tell whether something can be read from a socket, where the system has a quick way.
+
+    The loop may have closed the socket meanwhile, and its number may be another one's by now: then there is an end to
+    be read here.
+    """
+    fileno = getattr(connected, "fileno", None)  # uvloop's sockets only look like one
+    number = fileno() if fileno is not None else -1
+    if number < 0 or not hasattr(select, "poll"):
         return None
+    identity = os.fstat(number).st_ino
     poll = select.poll()
-    poll.register(connected.fileno(), select.POLLIN)
-    return lambda: connected.fileno() < 0 or bool(poll.poll(0))
+    poll.register(number, select.POLLIN)
+
+    def is_readable() -> bool:
+        try:
+            return os.fstat(number).st_ino != identity or bool(poll.poll(0))
+        except OSError:
+            return True
+
+    return is_readable
