@@ -45,13 +45,18 @@ class Heartbeats:
         try:
             async with timeout(BODY_S):
                 message = await receive()
-        except TimeoutError:
-            await others(scope, _too_late, send)
+        except TimeoutError as error:
+            await others(scope, _failing(error), send)
             return
-        if not self._is_taken(scope["path"][len(BASE) : -len(END)], message):
+        try:
+            is_taken = self._is_taken(scope["path"][len(BASE) : -len(END)], message)
+            body = encode(self.taken()) if is_taken else b""
+        except Exception as error:  # noqa: BLE001 - a request ends behind this, with an answer and a log line
+            await others(scope, _failing(error), send)
+            return
+        if not is_taken:
             await others(scope, _again(message, receive), send)
             return
-        body = encode(self.taken())
         headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
@@ -81,8 +86,13 @@ class Heartbeats:
         return True
 
 
-async def _too_late() -> Message:
-    raise TimeoutError
+def _failing(error: Exception) -> Receive:
+    """Let whoever reads on find what went wrong before."""
+
+    async def fail() -> Message:
+        raise error
+
+    return fail
 
 
 def _again(message: Message, receive: Receive) -> Receive:
