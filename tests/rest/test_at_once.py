@@ -6,6 +6,7 @@ import http.client
 import json
 import re
 import socket
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,28 @@ def test_news_are_in_the_very_next_answer(caching_plane: ControlPlane) -> None:
             for _ in range(3):
                 assert json.loads(answer_to(connection, request)[2]).get("total_agents") == count
             caching_plane.register(registration(f"a{count}", {"think": []}))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux says how much memory a process has")
+def test_nothing_large_is_remembered_of_a_request(caching_plane: ControlPlane) -> None:
+    """However many different ones come, and whatever is in them: they must not be what fills the memory."""
+    plane = caching_plane
+    plane.register(registration("a", {"think": []}))
+    with socket.create_connection(("127.0.0.1", port_of(plane)), timeout=LIMIT_S) as connection:
+        usual = f"GET {PATH} HTTP/1.1\r\nHost: here\r\n\r\n".encode()
+        answer_to(connection, usual)
+        before = resident_mb(plane)
+        for number in range(300):
+            padded = f"GET {PATH}?limit={'0' * 60_000}{number + 1} HTTP/1.1\r\nHost: here\r\n\r\n".encode()
+            assert answer_to(connection, padded)[0] == 200
+        after = resident_mb(plane)
+
+    assert after - before < 15
+
+
+def resident_mb(plane: ControlPlane) -> float:
+    lines = Path(f"/proc/{plane.process.pid}/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
 
 
 def test_every_request_is_counted_and_logged_with_an_id_of_its_own(caching_plane: ControlPlane) -> None:

@@ -220,6 +220,7 @@ class Directory:
     def _move(self, snapshot: Snapshot, agent_id: str, state: State | None) -> None:
         """Go on to the next snapshot, and tell what is different in it."""
         before, self._snapshot = self._snapshot, snapshot
+        self._view = View(snapshot, True, None)
         if snapshot is before:
             return
         change = Change(
@@ -240,6 +241,7 @@ class Directory:
         present = [stored for stored in changes if stored.registration is not None]
         readable = (agent for agent in map(self._read, present) if agent is not None)
         self._snapshot = Snapshot.of(readable, version=self._snapshot.version + 1)
+        self._view = View(self._snapshot, True, None)
         self.seen_at = {stored.id: max(stored.seen_at, self.seen_at.get(stored.id, 0.0)) for stored in present}
         for follower in self._followers:
             follower(Gap(self._snapshot.version))

@@ -391,7 +391,7 @@ class Executions(Followers):
         """Wait for an end without being sent away because this process stops: what is under way is waited for."""
         accepted = self._being_accepted.get(execution.id)
         if accepted is not None:  # the same was wanted twice at once, and is in the store, but not yet here
-            await accepted.wait()
+            await first((accepted,), within_s)
         live = self._ledger.live.get(execution.id)
         if live is None:
             return await self.execution(execution.id, within_s if self._ledger.is_shared else 0.0)

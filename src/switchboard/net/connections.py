@@ -4,7 +4,6 @@ Names are looked up in threads of their own, because the system can take long ov
 """
 
 import asyncio
-import os
 import select
 import socket
 import ssl
@@ -243,18 +242,12 @@ def _readable(connected: object) -> Callable[[], bool] | None:
     The loop may have closed the socket meanwhile, and its number may be another one's by now: then there is an end to
     be read here.
     """
-    fileno = getattr(connected, "fileno", None)  # uvloop's sockets only look like one
-    number = fileno() if fileno is not None else -1
-    if number < 0 or not hasattr(select, "poll"):
+    fileno = cast("Callable[[], int] | None", getattr(connected, "fileno", None))  # uvloop's only look like sockets
+    if fileno is None or not hasattr(select, "poll"):
         return None
-    identity = os.fstat(number).st_ino
+    number = fileno()
+    if number < 0:
+        return None
     poll = select.poll()
     poll.register(number, select.POLLIN)
-
-    def is_readable() -> bool:
-        try:
-            return os.fstat(number).st_ino != identity or bool(poll.poll(0))
-        except OSError:
-            return True
-
-    return is_readable
+    return lambda: fileno() != number or bool(poll.poll(0))

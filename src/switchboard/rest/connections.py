@@ -133,18 +133,17 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what has come; what comes before a head is complete is counted."""
-        if self._in_message:
-            self._piece = b""
-        elif self._is_answered_again(data):
-            return
-        else:
-            self._piece = data
+        if not self._in_message:
+            if self._is_answered_again(data):
+                return
+            self._piece = data if len(data) <= _LARGEST_HEAD and data.startswith(_GET) else b""
         if self._deadline is not None:
             if self._head_bytes > _LARGEST_HEAD:
                 self.transport.close()
                 return
             self._head_bytes += len(data)
         super().data_received(data)
+        self._piece = b""
         if self._in_head and self._deadline is None:
             self._expect_head()
 

@@ -30,6 +30,7 @@ from switchboard.telemetry.metrics import Metrics
 PATH = "/api/v1/discovery/capabilities"
 _MOST_QUESTIONS = 512
 _LONGEST_REMEMBERED = 1024
+_LONGEST_REQUEST = 3 * 1024
 _COMPLETED = (
     b'"message":"discovery request completed","request_id":%b,'
     b'"filters":%b,"results":%b,"duration_ms":%.3f,"cache_hit":%b'
@@ -103,6 +104,12 @@ class Discovery:
         ready = self._ready.get(request)
         if ready is None:
             return None
+        try:
+            return self._repeated(ready)
+        except Exception:  # noqa: BLE001 - answered anew, and what is wrong is in the log then
+            return None
+
+    def _repeated(self, ready: Ready) -> Reply | None:
         begin, now, view = perf_counter(), self._clock.now(), self._browse.fresh_view()
         if view is None or view.stale_since is not None or not self._bodies.is_of(view.snapshot.version, now):
             return None
@@ -123,7 +130,7 @@ class Discovery:
             encodings = b"" if question.is_lookup else wishes.encodings
             content, head = self._bodies.encoded(question.key, body, encodings) if encodings else body.plain
             reply, counts = _reply(200, head, b"" if is_head else content, view, identity), body.counts
-            if request and not wishes.given_id and self._bodies.get(question.key) is body:
+            if 0 < len(request) <= _LONGEST_REQUEST and self._bodies.get(question.key) is body:
                 self._ready.keep(request, (question, head, content, counts))
         self._record(question, view.hit, identity, counts, now, perf_counter() - begin)
         return reply

@@ -4,6 +4,7 @@ A fragment belongs to one version of an agent and is thrown away with it; all of
 time of the last heartbeat is not in them, so heartbeats spoil nothing.
 """
 
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,14 +27,14 @@ Join = Callable[[Sequence[bytes], Sequence[bytes]], bytes]
 class Fragments:
     """An agent in one variant: what stands before its heartbeat time, and what after it.
 
-    An agent that is asked for whole keeps everything joined, one that is asked for in part keeps the pieces, and the
-    part that was asked for last: most often it is the same again.
+    An agent that is asked for whole keeps everything joined, and knows where each capability stands in it; one that is
+    asked for in part keeps the pieces, and the part that was asked for last: most often it is the same again.
     """
 
     __slots__ = (
-        "_encode",
+        "_grown",
         "_items",
-        "_query",
+        "_spans",
         "_tail",
         "agent",
         "head",
@@ -45,10 +46,10 @@ class Fragments:
         "text",
     )
 
-    def __init__(self, agent: Agent, query: Query, encode: Encode) -> None:
+    def __init__(self, agent: Agent, query: Query, encode: Encode, grown: Callable[[int], None]) -> None:
+        """Encode an agent; `grown` is told whenever this takes more bytes, or fewer."""
         self.agent = agent
-        self._query = query
-        self._encode = encode
+        self._grown = grown
         self.text: bytes | None = None
         """All of it, where somebody has asked for that, with the heartbeat of this time:"""
         self.seen_at: float | None = None
@@ -57,16 +58,20 @@ class Fragments:
         self.mask = 0
         self.part_seen_at: float | None = None
         self._tail = 0
+        self._spans = array("I")
+        """Where each capability begins and ends in what stands after the heartbeat."""
         self.head, items = encode(agent, query)
-        self._items: tuple[bytes, ...] | None = items
-        self.size = len(self.head) + sum(map(len, items))
+        self._items: tuple[bytes, ...] = items
+        self.size = 0
         """How many bytes this takes, about."""
+        self._resized()
 
     def items(self) -> tuple[bytes, ...]:
         """Return one piece per capability."""
-        if self._items is None:
-            self._items = self._encode(self.agent, self._query)[1]
-        return self._items
+        if self.text is None:
+            return self._items
+        text, begin, spans = self.text, self._tail, self._spans
+        return tuple([text[begin + spans[i] : begin + spans[i + 1]] for i in range(0, len(spans), 2)])
 
     def chosen(self, mask: int, seen_at: float | None, heartbeat: bytes, join: Join) -> bytes:
         """Return everything where only some capabilities are asked for; most often few are."""
@@ -78,19 +83,36 @@ class Fragments:
             (reasoners if place < count else skills).append(items[place])
             mask ^= lowest
         self.part = b"".join((self.head, heartbeat, join(reasoners, skills)))
+        self._resized()
         return self.part
 
     def whole(self, seen_at: float | None, heartbeat: bytes, join: Join) -> bytes:
         """Return everything, joined once for each heartbeat."""
         if self.text is None:
-            items, first_skill = self.items(), self.agent.reasoner_count
-            tail = join(items[:first_skill], items[first_skill:])
-            self._items = None
+            first_skill = self.agent.reasoner_count
+            tail = join(self._items[:first_skill], self._items[first_skill:])
+            self._spans, self._items = _spans(tail, self._items), ()
         else:
             tail = self.text[self._tail :]
         self.seen_at, self._tail = seen_at, len(self.head) + len(heartbeat)
         self.text = b"".join((self.head, heartbeat, tail))
+        self._resized()
         return self.text
+
+    def _resized(self) -> None:
+        before, text = self.size, self.text or b""
+        self.size = len(self.head) + sum(map(len, self._items)) + len(text) + len(self.part) + 4 * len(self._spans)
+        self._grown(self.size - before)
+
+
+def _spans(text: bytes, items: Sequence[bytes]) -> "array[int]":
+    """Return where each item begins and ends in a text that has them one after the other."""
+    spans, place = array("I"), 0
+    for item in items:
+        place = text.index(item, place)
+        spans.extend((place, place + len(item)))
+        place += len(item)
+    return spans
 
 
 class FragmentCache:
@@ -113,10 +135,10 @@ class FragmentCache:
     def make(self, agent: Agent, query: Query, variant: Variant, encode: Encode) -> Fragments:
         """Encode an agent, and remember that; what was known before may be forgotten."""
         known = self._room_for(agent.id, variant)
-        fragments = Fragments(agent, query, encode)
-        if self._most:
-            known[agent.id] = fragments
-            self._note(1, fragments.size)
+        if not self._most:
+            return Fragments(agent, query, encode, _nobody)
+        fragments = known[agent.id] = Fragments(agent, query, encode, self._grown)
+        self._count += 1
         return fragments
 
     def _room_for(self, agent_id: str, variant: Variant) -> dict[str, Fragments]:
@@ -124,7 +146,8 @@ class FragmentCache:
         known = self.known(variant)
         older = known.pop(agent_id, None)
         if older is not None:
-            self._note(-1, -older.size)
+            self._count -= 1
+            self.size -= older.size
         if self.size > self._largest or self._count >= self._most:
             self._variants.clear()
             known.clear()
@@ -132,6 +155,9 @@ class FragmentCache:
             self._count = self.size = 0
         return known
 
-    def _note(self, count: int, size: int) -> None:
-        self._count += count
+    def _grown(self, size: int) -> None:
         self.size += size
+
+
+def _nobody(_: int) -> None:
+    """Count nothing: this is not remembered."""

@@ -4,7 +4,7 @@ Only what is as usual is answered here: a body in one piece, from an agent that 
 and the route of the same address says what is wrong with it.
 """
 
-from asyncio import timeout
+from asyncio import get_running_loop, timeout_at
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -42,8 +42,9 @@ class Heartbeats:
 
     async def answer(self, scope: MutableMapping[str, Any], receive: Receive, send: Send, others: Application) -> None:
         """Take a heartbeat in, or hand it on with what has been read of it."""
+        until = get_running_loop().time() + BODY_S
         try:
-            async with timeout(BODY_S):
+            async with timeout_at(until):
                 message = await receive()
         except TimeoutError as error:
             await others(scope, _failing(error), send)
@@ -55,7 +56,7 @@ class Heartbeats:
             await others(scope, _failing(error), send)
             return
         if not is_taken:
-            await others(scope, _again(message, receive), send)
+            await others(scope, _again(message, receive, until), send)
             return
         headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -95,11 +96,14 @@ def _failing(error: Exception) -> Receive:
     return fail
 
 
-def _again(message: Message, receive: Receive) -> Receive:
-    """Give out a message that was read already, and then what follows it."""
+def _again(message: Message, receive: Receive, until: float) -> Receive:
+    """Give out a message that was read already, and then what follows it in time."""
     read = [message]
 
     async def receive_again() -> Message:
-        return read.pop() if read else await receive()
+        if read:
+            return read.pop()
+        async with timeout_at(until):
+            return await receive()
 
     return receive_again

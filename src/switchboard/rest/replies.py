@@ -90,12 +90,13 @@ class Bodies:
 
     def keep(self, key: bytes, body: Body) -> None:
         """Remember a body, if there is room for it."""
-        if self._known.most == 0 or self.size + body.size > self._largest:
+        size = len(key) + body.size
+        if self._known.most == 0 or self.size + size > self._largest:
             return
         if len(self._known) >= self._known.most:
             self._forget()
         self._known.keep(key, body)
-        self.size += body.size
+        self.size += size
 
     def encoded(self, key: bytes, body: Body, accepted: bytes) -> tuple[bytes, bytes]:
         """Return what to send of a body to somebody who accepts these encodings, and its headers."""

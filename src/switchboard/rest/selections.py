@@ -10,6 +10,7 @@ from switchboard.catalog.selection import Selection
 from switchboard.catalog.snapshot import Snapshot
 
 MOST = 64
+_LONGEST = 1024
 LARGEST_AGENTS = 20_000
 """Agents in all selections together: some hundred kilobytes."""
 
@@ -20,7 +21,7 @@ class Selections:
     def __init__(self, most: int = MOST, largest: int = LARGEST_AGENTS) -> None:
         self._known: Cache[Query, Selection] = Cache(most)
         self._largest = largest
-        self._snapshot = Snapshot()
+        self._version = -1
         self._size = 0
 
     def of(self, snapshot: Snapshot, query: Query) -> Selection:
@@ -28,13 +29,13 @@ class Selections:
         filters = Query(
             agents=query.agents, reasoner=query.reasoner, skill=query.skill, tags=query.tags, health=query.health
         )
-        if snapshot is not self._snapshot:
-            self._snapshot = snapshot
+        if snapshot.version != self._version:
+            self._version = snapshot.version
             self._forget()
         found = self._known.get(filters)
         if found is None:
             found = snapshot.selection(filters)
-            if len(found.agents) > self._largest:
+            if len(found.agents) > self._largest or _length(filters) > _LONGEST:
                 return found
             if self._size + len(found.agents) > self._largest or len(self._known) >= self._known.most:
                 self._forget()
@@ -45,3 +46,8 @@ class Selections:
     def _forget(self) -> None:
         self._known.clear()
         self._size = 0
+
+
+def _length(filters: Query) -> int:
+    """Return how many characters were asked for."""
+    return sum(map(len, (*filters.agents, *filters.tags, filters.reasoner or "", filters.skill or "")))
