@@ -153,6 +153,36 @@ def test_a_later_look_asks_only_for_what_is_new(web: Web) -> None:
     asyncio.run(story())
 
 
+def test_a_registry_that_is_down_keeps_nobody_from_what_the_user_has_confirmed(web: Web) -> None:
+    """It only described the app. At the first contact it has to be there, and so has every host that is called."""
+
+    async def story() -> None:
+        pages = {"/": reply(200, b"")}
+        async with web.site(pages) as site, web.fetch() as fetch:
+            there = Shop(fetch, "tool")
+            async with web.site(pages) as registry:
+                listed = replace(shop(site.url("")), origin=registry.url("", host="other.test"))
+                assert await there.buy(listed) == "allowed"
+            there.consent = there.process()
+            assert await there.buy(listed) == "allowed"
+            assert len(there.hand.forms) == 1
+            with pytest.raises(ServiceUnavailable, match=r"other\.test"):
+                await there.buy(replace(listed, id="com.shop.another"))
+
+            # Somebody is there, and cannot show that it is the registry: that is not silence.
+            wrong = replace(listed, origin=f"https://wrong.test:{site.port}")
+            record = Confirmed(at=1, issuers={f"wrong.test:{site.port}": "Good CA"}, scopes=(), tools={})
+            with pytest.raises(ServiceUnavailable, match="certificate was not accepted"):
+                await Contacts(lambda: fetch, there.clock, CACHES).look(wrong, record.issuers)
+        there.consent = there.process()
+        async with web.fetch() as fetch:
+            there.fetch = fetch
+            with pytest.raises(ServiceUnavailable, match=r"shop\.test"):
+                await there.buy(listed)
+
+    asyncio.run(story())
+
+
 def test_once_is_for_the_app_that_the_user_saw(web: Web) -> None:
     """Before the call comes again, the app asks for more: the user is asked about that before any sign-in."""
 

@@ -139,8 +139,9 @@ class UsersConsent(Consent):
         capability = app.capabilities[0] if app.capabilities else _NOTHING
         call = Call(id="", caller=_TERMINAL, owner=app, capability=capability, arguments={})
         origin, tools = origin_of(app), self._tools(app)
-        vouched = await self._vouched(app)
-        news = self._news(app, await self._records.read(origin, app.id), vouched, tools)
+        record = await self._records.read(origin, app.id)
+        vouched = await self._vouched(app, record)
+        news = self._news(app, record, vouched, tools)
         if news is not None and not news.any:
             return True
         matter = Matter(
@@ -192,7 +193,7 @@ class UsersConsent(Consent):
         verdict = judge(record, call.caller.name, call.capability.id, now)
         if verdict.standing == "denied" and not asked:
             return Matter(call=call, seen=now, verdict=verdict)
-        vouched = await self._vouched(owner)
+        vouched = await self._vouched(owner, record)
         news = self._news(owner, record, vouched, tools)
         if verdict.standing == "allowed" and news is not None and not news.any and not asked:
             return None
@@ -218,11 +219,13 @@ class UsersConsent(Consent):
             look = self._looks.keep(key, _Look(owner, {tool.id: seen(tool) for tool in owner.capabilities}))
         return look.tools
 
-    async def _vouched(self, owner: Owner) -> Mapping[str, Vouched]:
+    async def _vouched(self, owner: Owner, record: Record) -> Mapping[str, Vouched]:
         if not isinstance(owner, App) or not places(owner):
             return {}
         known = self._contacts.known(owner)
-        return known if known is not None else await self._contacts.look(owner)
+        if known is not None:
+            return known
+        return await self._contacts.look(owner, record.confirmed.issuers if record.confirmed is not None else ())
 
     def _news(
         self, owner: Owner, record: Record, vouched: Mapping[str, Vouched], tools: Mapping[str, Seen]

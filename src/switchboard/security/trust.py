@@ -5,7 +5,8 @@ user has confirmed is a value (`Confirmed`); whether it still holds is decided h
 """
 
 from asyncio import gather
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
+from ssl import SSLError
 from typing import TYPE_CHECKING, final
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ from msgspec import Struct
 from switchboard.actions.ports import Clock
 from switchboard.catalog.bindings import AppCredential, Cookie, Http, OAuth2
 from switchboard.catalog.caches import USUAL, Cache, Caches
+from switchboard.catalog.errors import CallTimeout, Unreached
 from switchboard.catalog.model import App
 from switchboard.catalog.text import clean
 from switchboard.net.guard import read as read_address
@@ -58,14 +60,14 @@ class Differences(Struct, frozen=True, kw_only=True):
         return any((self.issuers, self.hosts, self.scopes, self.added, self.removed, self.changed))
 
 
-def places(app: App) -> tuple[str, ...]:
-    """Return every `scheme://host[:port]` that a web app's calls and sign-in go to, its own site first.
+def places(app: App, *, own: bool = True) -> tuple[str, ...]:
+    """Return every `scheme://host[:port]` that a web app's calls and sign-in go to, its `own` site first.
 
     An address that cannot be read is one of them as it is: whoever looks there finds that out.
     """
     if not isinstance(app.execution, Http):
         return ()
-    urls = [app.origin, app.execution.base_url, *_endpoints(app)]
+    urls = [*((app.origin,) if own else ()), app.execution.base_url, *_endpoints(app)]
     return tuple(dict.fromkeys(_origin(url) for url in urls if url.lower().startswith(("http://", "https://"))))
 
 
@@ -114,25 +116,50 @@ class Contacts:
             found[place] = vouched
         return found
 
-    async def look(self, app: App) -> dict[str, Vouched]:
+    async def look(self, app: App, confirmed: Container[str] = ()) -> dict[str, Vouched]:
         """Return who vouches for every place of an app.
+
+        The site that an app's description is from, and that is not called itself, need not be there when the user has
+        `confirmed` that host: a registry that is down keeps nobody from what it once listed.
 
         Raises:
             SwitchboardError: one of them cannot be reached, must not be, or shows a certificate that nobody trusts.
         """
-        wanted = places(app)
-        vouched = await gather(*(self._look(place) for place in wanted))
-        until = self._clock.passed() + _FRESH_S
-        for place, one in zip(wanted, vouched, strict=True):
-            self._seen.keep(place, (until, one))
-        return dict(zip(wanted, vouched, strict=True))
+        wanted, needed = places(app), places(app, own=False)
+        found = await gather(
+            *(self._look(place, needed=place in needed or _host(place) not in confirmed) for place in wanted)
+        )
+        until, vouched = self._clock.passed() + _FRESH_S, dict[str, Vouched]()
+        for place, one in zip(wanted, found, strict=True):
+            if one is not None:
+                vouched[place] = one
+                self._seen.keep(place, (until, one))
+        return vouched
 
-    async def _look(self, place: str) -> Vouched:
+    async def _look(self, place: str, *, needed: bool) -> Vouched | None:
+        try:
+            return await self._shown(place)
+        except (Unreached, CallTimeout) as error:
+            if needed or _is_about_its_certificate(error):
+                raise
+            return None
+
+    async def _shown(self, place: str) -> Vouched:
         host = _host(place)
         if place.startswith("http:"):
             await self._fetch().knock(place)  # the guard lets it through on this machine only, and only for developers
             return Vouched(host=host)
         return read(host, await self._fetch().certificate(place))
+
+
+def _is_about_its_certificate(error: BaseException) -> bool:
+    """Tell whether somebody is there who cannot show who they are."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, SSLError):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
 
 
 def read(host: str, certificate: bytes) -> Vouched:
