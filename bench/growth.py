@@ -20,7 +20,7 @@ from bench.figures import Figure, figure
 from bench.http_servers import itself
 from switchboard.actions.browse import Browse
 from switchboard.actions.directory import Directory
-from switchboard.actions.ports import AgentStore, StoredAgent
+from switchboard.actions.store_ports import AgentStore, StoredAgent
 from switchboard.catalog.bindings import Json
 from switchboard.catalog.health import State
 from switchboard.catalog.model import Agent

@@ -22,10 +22,11 @@ from switchboard.actions.execute import Execute
 from switchboard.actions.executions import Executions
 from switchboard.actions.ledger import Rules
 from switchboard.actions.life import FLUSH_S, TICK_S, Life
-from switchboard.actions.ports import Clock, StoredAgent
+from switchboard.actions.ports import Clock
 from switchboard.actions.publish import Publish
 from switchboard.actions.register import Register
 from switchboard.actions.shelf import Shelf
+from switchboard.actions.store_ports import StoredAgent
 from switchboard.actions.watch import Watch
 from switchboard.catalog.bindings import Json
 from switchboard.catalog.caches import Caches

@@ -10,8 +10,9 @@ from switchboard.actions.executions import Executions
 from switchboard.actions.inside import InsideExecutor
 from switchboard.actions.lookup import Lookup
 from switchboard.actions.offer import Offer
-from switchboard.actions.ports import Audit, Clock, Entry, Identified
+from switchboard.actions.ports import Audit, Clock, Entry
 from switchboard.actions.shelf import Shelf
+from switchboard.actions.store_ports import Identified
 from switchboard.catalog.caches import Caches
 from switchboard.catalog.health import State
 from switchboard.descriptors import aai

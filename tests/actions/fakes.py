@@ -7,7 +7,8 @@ from typing import final
 from msgspec.structs import replace
 
 from switchboard.actions.app_ports import AppStore, StoredApp
-from switchboard.actions.ports import AgentStore, Clock, ExecutionStore, Note, StoredAgent
+from switchboard.actions.ports import Clock
+from switchboard.actions.store_ports import AgentStore, ExecutionStore, Note, StoredAgent
 from switchboard.catalog.errors import ServiceUnavailable
 from switchboard.catalog.executions import Ended, Execution
 from switchboard.catalog.health import State

@@ -10,8 +10,8 @@ from tests.servers import registration
 from switchboard.actions.cluster import News
 from switchboard.actions.directory import Directory
 from switchboard.actions.life import Life
-from switchboard.actions.ports import StoredAgent
 from switchboard.actions.register import Newcomer, Register
+from switchboard.actions.store_ports import StoredAgent
 from switchboard.catalog.health import State
 from switchboard.control_plane import read_stored
 from switchboard.descriptors import agent as agents

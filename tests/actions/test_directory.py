@@ -12,8 +12,8 @@ from tests.support import requirement
 
 from switchboard.actions.directory import Directory
 from switchboard.actions.life import Life
-from switchboard.actions.ports import StoredAgent
 from switchboard.actions.register import Newcomer, Register
+from switchboard.actions.store_ports import StoredAgent
 from switchboard.catalog.bindings import Json
 from switchboard.catalog.changes import Change, Gap
 from switchboard.catalog.errors import NotFound, ServiceUnavailable

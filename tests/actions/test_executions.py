@@ -24,8 +24,9 @@ from switchboard.actions.execute import Execute
 from switchboard.actions.executions import Executions, Wanted
 from switchboard.actions.ledger import Rules
 from switchboard.actions.life import Life
-from switchboard.actions.ports import Audit, Entry, ExecutionStore, Messenger, Note
+from switchboard.actions.ports import Audit, Entry, Messenger
 from switchboard.actions.register import Newcomer, Register
+from switchboard.actions.store_ports import ExecutionStore, Note
 from switchboard.catalog.bindings import Json
 from switchboard.catalog.errors import (
     CallTimeout,

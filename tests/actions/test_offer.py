@@ -17,10 +17,10 @@ from tests.servers import registration
 from switchboard.actions.directory import Directory
 from switchboard.actions.life import Life
 from switchboard.actions.offer import Offer
-from switchboard.actions.ports import Identified
 from switchboard.actions.publish import Publish
 from switchboard.actions.register import Newcomer, Register
 from switchboard.actions.shelf import Shelf
+from switchboard.actions.store_ports import Identified
 from switchboard.catalog.errors import NotFound, UnknownApp
 from switchboard.catalog.model import App, Caller
 from switchboard.control_plane import read_stored

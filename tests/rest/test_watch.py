@@ -17,7 +17,7 @@ from tests.servers import ControlPlane, registration
 from tests.watchers import DISCOVERY, PATH, Event, Stream
 
 from switchboard.actions.directory import Directory
-from switchboard.actions.ports import Identified
+from switchboard.actions.store_ports import Identified
 from switchboard.actions.watch import Limits, Watch
 from switchboard.control_plane import read_stored
 from switchboard.rest.events import Events

@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 from tests.store.test_executions import execution
 
-from switchboard.actions.ports import StoredAgent
+from switchboard.actions.store_ports import StoredAgent
 from switchboard.catalog.bindings import Json
 from switchboard.catalog.errors import ServiceUnavailable
 from switchboard.catalog.executions import Execution

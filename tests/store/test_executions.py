@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.actions.fakes import MemoryExecutions
 from tests.store.stores import KINDS, maker
 
-from switchboard.actions.ports import ExecutionStore, Note
+from switchboard.actions.store_ports import ExecutionStore, Note
 from switchboard.catalog.bindings import Json
 from switchboard.catalog.executions import Ended, EndStatus, Execution, Webhook
 from switchboard.store.notes import LARGEST_NOTE, MOST_NOTES

@@ -14,7 +14,7 @@ from tests.actions.fakes import MemoryExecutions
 from tests.databases import Postgres
 from tests.store.stores import Make, Store
 
-from switchboard.actions.ports import ExecutionStore, Note
+from switchboard.actions.store_ports import ExecutionStore, Note
 from switchboard.catalog.bindings import Json
 from switchboard.catalog.executions import Ended, EndStatus, Execution, Webhook
 from switchboard.store.postgres import PostgresStore

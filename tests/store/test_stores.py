@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 from tests.store.stores import KINDS, Make, Store, maker
 
-from switchboard.actions.ports import StoredAgent
+from switchboard.actions.store_ports import StoredAgent
 from switchboard.catalog.bindings import Json
 from switchboard.catalog.errors import ServiceUnavailable
 from switchboard.catalog.health import State, beating, leasing

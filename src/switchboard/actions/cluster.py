@@ -12,8 +12,9 @@ from contextlib import suppress
 from switchboard.actions.directory import Directory
 from switchboard.actions.executions import Executions
 from switchboard.actions.life import Life
-from switchboard.actions.ports import Clock, Feed, Membership
+from switchboard.actions.ports import Clock
 from switchboard.actions.shelf import Shelf
+from switchboard.actions.store_ports import Feed, Membership
 from switchboard.catalog.errors import ServiceUnavailable
 from switchboard.telemetry.logs import Log, fault
 

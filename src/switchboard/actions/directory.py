@@ -13,7 +13,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from switchboard.actions.ports import AgentStore, Clock, StoredAgent
+from switchboard.actions.ports import Clock
+from switchboard.actions.store_ports import AgentStore, StoredAgent
 from switchboard.catalog.changes import Change, Gap
 from switchboard.catalog.errors import ServiceUnavailable
 from switchboard.catalog.health import State

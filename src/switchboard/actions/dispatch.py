@@ -16,7 +16,8 @@ from switchboard.actions.ends import Ends
 from switchboard.actions.execute import Execute
 from switchboard.actions.lanes import Lane
 from switchboard.actions.ledger import Ledger, Live, Rules
-from switchboard.actions.ports import Call, Clock, ExecutionStore, Outcome
+from switchboard.actions.ports import Call, Clock, Outcome
+from switchboard.actions.store_ports import ExecutionStore
 from switchboard.catalog.bindings import Json
 from switchboard.catalog.errors import CallTimeout, ServiceUnavailable, SwitchboardError, UnknownApp
 from switchboard.catalog.executions import Ended, EndStatus, Execution

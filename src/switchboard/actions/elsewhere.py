@@ -6,7 +6,8 @@ Ends are told by id, and a word may be lost; so whoever waits also looks for him
 from asyncio import FIRST_COMPLETED, Event, get_running_loop, wait
 from collections.abc import Sequence
 
-from switchboard.actions.ports import Clock, ExecutionStore
+from switchboard.actions.ports import Clock
+from switchboard.actions.store_ports import ExecutionStore
 from switchboard.catalog.executions import Execution
 
 _LOOK_EVERY_S = 2.0

@@ -25,8 +25,9 @@ from switchboard.actions.elsewhere import Elsewhere, first
 from switchboard.actions.ends import Ends
 from switchboard.actions.execute import Execute
 from switchboard.actions.ledger import Ledger, Live, Rules, Tell
-from switchboard.actions.ports import Agents, Clock, ExecutionStore, Followers, Messenger, Note
+from switchboard.actions.ports import Agents, Clock, Followers, Messenger
 from switchboard.actions.recovery import Recovery
+from switchboard.actions.store_ports import ExecutionStore, Note
 from switchboard.catalog.bindings import Json, Pairs
 from switchboard.catalog.errors import (
     CallTimeout,

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from switchboard.actions.ends import Ends, Recent
 from switchboard.actions.execute import Execute
 from switchboard.actions.lanes import Lane
-from switchboard.actions.ports import Clock, ExecutionStore, Messenger
+from switchboard.actions.ports import Clock, Messenger
+from switchboard.actions.store_ports import ExecutionStore
 from switchboard.catalog.errors import ServiceUnavailable, SwitchboardError
 from switchboard.catalog.executions import Ended, EndStatus, Execution, Webhook
 from switchboard.telemetry.logs import Log

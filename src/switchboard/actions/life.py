@@ -9,7 +9,8 @@ from asyncio import Lock
 from collections.abc import Callable, Mapping
 
 from switchboard.actions.directory import Directory
-from switchboard.actions.ports import AgentStore, Clock, StoredAgent
+from switchboard.actions.ports import Clock
+from switchboard.actions.store_ports import AgentStore, StoredAgent
 from switchboard.catalog import health
 from switchboard.catalog.health import Rhythm, Said, State
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import final
 
 from switchboard.actions.directory import Directory
-from switchboard.actions.ports import Catalogue, Identified, Readiness, Web, WebApp
+from switchboard.actions.ports import Catalogue, Readiness, Web, WebApp
 from switchboard.actions.shelf import Published, Shelf
+from switchboard.actions.store_ports import Identified
 from switchboard.catalog.agent_apps import as_app
 from switchboard.catalog.bindings import Http
 from switchboard.catalog.changes import Change, Gap

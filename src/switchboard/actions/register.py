@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from switchboard.actions.directory import Directory
 from switchboard.actions.life import Life
-from switchboard.actions.ports import AgentStore, Clock, Followers, Gate, StoredAgent
+from switchboard.actions.ports import Clock, Followers, Gate
+from switchboard.actions.store_ports import AgentStore, StoredAgent
 from switchboard.catalog import addresses, health
 from switchboard.catalog.bindings import Json
 from switchboard.catalog.errors import ConsentRequired, InvalidDescriptor, NotFound, ServiceUnavailable

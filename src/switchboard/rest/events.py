@@ -10,7 +10,7 @@ from typing import Any, final
 import msgspec
 from msgspec.structs import replace
 
-from switchboard.actions.ports import Identified
+from switchboard.actions.store_ports import Identified
 from switchboard.actions.watch import Reason, Teller
 from switchboard.catalog.changes import Change, Sides
 from switchboard.catalog.model import Agent

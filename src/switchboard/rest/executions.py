@@ -13,7 +13,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from switchboard.actions.executions import Executions, Wanted
-from switchboard.actions.ports import Clock, Note
+from switchboard.actions.ports import Clock
+from switchboard.actions.store_ports import Note
 from switchboard.catalog import addresses
 from switchboard.catalog.bindings import Json, Pairs
 from switchboard.catalog.errors import InvalidQuery, InvalidRequest, NotJson

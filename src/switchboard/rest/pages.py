@@ -10,7 +10,8 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from switchboard.actions.browse import Browse
-from switchboard.actions.ports import Clock, Identified
+from switchboard.actions.ports import Clock
+from switchboard.actions.store_ports import Identified
 from switchboard.rest.answers import json_response, time_text
 from switchboard.rest.discovery import Discovery
 from switchboard.telemetry.metrics import Metrics

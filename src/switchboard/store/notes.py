@@ -3,7 +3,7 @@
 import msgspec
 from msgspec.structs import replace
 
-from switchboard.actions.ports import Note
+from switchboard.actions.store_ports import Note
 from switchboard.catalog.bindings import Json
 
 MOST_NOTES = 1000

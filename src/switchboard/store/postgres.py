@@ -3,7 +3,7 @@
 from secrets import token_hex
 from typing import final
 
-from switchboard.actions.ports import Identified
+from switchboard.actions.store_ports import Identified
 from switchboard.catalog.errors import ServiceUnavailable
 from switchboard.store.postgres_agents import PostgresAgents
 from switchboard.store.postgres_apps import PostgresApps

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import zstandard
 
-from switchboard.actions.ports import AgentStore, StoredAgent
+from switchboard.actions.store_ports import AgentStore, StoredAgent
 from switchboard.catalog.bindings import Json
 from switchboard.catalog.health import State
 from switchboard.store.postgres_database import Connection, Database, Row, original, written

@@ -8,7 +8,7 @@ others have to come back first, too.
 from collections.abc import Mapping, Sequence
 from typing import final
 
-from switchboard.actions.ports import Membership, Pulse
+from switchboard.actions.store_ports import Membership, Pulse
 from switchboard.catalog.executions import Execution
 from switchboard.catalog.health import State
 from switchboard.store.postgres_agents import save_silences

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, final
 
-from switchboard.actions.ports import Feed
+from switchboard.actions.store_ports import Feed
 from switchboard.catalog.errors import ServiceUnavailable
 from switchboard.store.postgres_cluster import ENDS_CHANNEL
 from switchboard.store.postgres_database import CONNECT_S, Connection, Database, original

@@ -3,7 +3,7 @@
 import sqlite3
 from typing import final
 
-from switchboard.actions.ports import Identified
+from switchboard.actions.store_ports import Identified
 from switchboard.catalog.errors import ServiceUnavailable
 from switchboard.store.sqlite_agents import SqliteAgents
 from switchboard.store.sqlite_apps import SqliteApps

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from switchboard.actions.ports import AgentStore, StoredAgent
+from switchboard.actions.store_ports import AgentStore, StoredAgent
 from switchboard.catalog.bindings import Json
 from switchboard.catalog.health import State
 from switchboard.store.sqlite_database import Database, next_revision

@@ -6,7 +6,7 @@ from typing import Any, final
 
 import msgspec
 
-from switchboard.actions.ports import ExecutionStore, Note
+from switchboard.actions.store_ports import ExecutionStore, Note
 from switchboard.catalog.bindings import Json, Pairs
 from switchboard.catalog.executions import Ended, Execution, Webhook
 from switchboard.store.notes import MOST_NOTES, fitting
