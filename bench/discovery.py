@@ -117,7 +117,8 @@ class Bench(NamedTuple):
         result = self.load.run(Job(port=process.port, requests=requests, connections=connections, count=count))
         if result.errors:
             raise RuntimeError(f"{result.errors} of {result.sent} requests failed: {requests[0].decode()}")
-        return Cost(result.rate, (process.cpu() - before) / result.sent, result)
+        # The system counts a turn when it ends: of very few requests it may have seen nothing yet.
+        return Cost(result.rate, max(process.cpu() - before, 1e-9) / result.sent, result)
 
     def warm(self) -> list[Figure]:
         """Compare each query with the floors, taking turns."""
