@@ -42,11 +42,21 @@ def test_pages_formats_and_fields_share_what_was_found() -> None:
     assert selections.of(SNAPSHOT, Query(reasoner="think_*")) is not first
 
 
-def test_more_agents_than_fit_are_not_remembered() -> None:
-    """Whatever is asked of a large catalogue, this stays small."""
-    selections = Selections(10, 11)
+def test_at_most_twice_as_many_agents_as_there_are_are_remembered() -> None:
+    """Whatever is asked of a large catalogue, this stays small beside it; and nothing where there is no room at all."""
+    selections = Selections(10, 1)
+    whole = [Query(reasoner="think_*", health=health) for health in ("active", None)]
+    kept = [selections.of(SNAPSHOT, query) for query in whole]
+    assert [selections.of(SNAPSHOT, query) for query in whole] == kept
+    assert all(selections.of(SNAPSHOT, query) is one for query, one in zip(whole, kept, strict=True))
 
-    every = Query(reasoner="think_*")
-    assert selections.of(SNAPSHOT, every) is not selections.of(SNAPSHOT, every)
-    some = Query(reasoner="think_1")
-    assert selections.of(SNAPSHOT, some) is selections.of(SNAPSHOT, some)
+    selections.of(SNAPSHOT, Query(reasoner="think_1"))
+    assert selections.of(SNAPSHOT, whole[0]) is not kept[0]
+    nothing = Selections(10, 0)
+    assert nothing.of(SNAPSHOT, whole[0]) is not nothing.of(SNAPSHOT, whole[0])
+
+
+def test_a_long_pattern_is_not_remembered() -> None:
+    """What a stranger writes is not what fills the memory."""
+    selections, long = Selections(), Query(reasoner=f"{'x' * 2000}*")
+    assert selections.of(SNAPSHOT, long) is not selections.of(SNAPSHOT, long)

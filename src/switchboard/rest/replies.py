@@ -14,7 +14,7 @@ from switchboard.catalog.caches import Cache
 
 Headers = list[tuple[bytes, bytes]]
 
-LARGEST_ANSWERS = 3 * 1024 * 1024
+LARGEST_ANSWERS = 5 * 1024 * 1024 // 2
 MOST_ANSWERS = 10_000
 _SMALLEST_COMPRESSED = 1024
 _REFUSALS = (b"q=0", b"q=0.0", b"q=0.00", b"q=0.000")

@@ -12,7 +12,7 @@ from switchboard.catalog.snapshot import Snapshot
 MOST = 64
 _LONGEST = 1024
 LARGEST_AGENTS = 20_000
-"""Agents in all selections together: some hundred kilobytes."""
+"""Agents in all selections together, some hundred kilobytes; of a larger catalogue, twice as many as there are."""
 
 
 class Selections:
@@ -35,9 +35,10 @@ class Selections:
         found = self._known.get(filters)
         if found is None:
             found = snapshot.selection(filters)
-            if len(found.agents) > self._largest or _length(filters) > _LONGEST:
+            largest = max(self._largest, 2 * len(snapshot.agent_ids)) if self._largest else 0
+            if len(found.agents) > largest or _length(filters) > _LONGEST:
                 return found
-            if self._size + len(found.agents) > self._largest or len(self._known) >= self._known.most:
+            if self._size + len(found.agents) > largest or len(self._known) >= self._known.most:
                 self._forget()
             self._known.keep(filters, found)
             self._size += len(found.agents)
