@@ -1,6 +1,5 @@
 """Encoded agents: whatever was asked of one before, it looks as if encoded now; and what they take is counted."""
 
-from collections.abc import Callable
 from types import ModuleType
 
 import pytest
@@ -8,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.builders import agent
 
-from switchboard.catalog.model import Agent
 from switchboard.catalog.query import Query
 from switchboard.rest import render_json, render_xml
 from switchboard.rest.fragments import FragmentCache, Fragments
@@ -59,7 +57,7 @@ def test_all_of_them_together_stay_below_their_limit(most: int) -> None:
 
     for turn in range(3):
         for owner in owners:
-            made = known_or_made(cache, owner, lambda owner=owner: cache.make(owner, QUERY, variant, encode))
+            made = cache.get(owner, QUERY, variant, encode)
             made.whole(float(turn), b"h", render_json.agent_tail)
             known = cache.known(variant)
             assert len(known) <= most
@@ -67,16 +65,12 @@ def test_all_of_them_together_stay_below_their_limit(most: int) -> None:
             assert cache.size <= 3000 + made.size
 
 
-def known_or_made(cache: FragmentCache, owner: Agent, make: Callable[[], Fragments]) -> Fragments:
-    found = cache.known(variant_of(QUERY)).get(owner.id)
-    return found if found is not None and found.agent is owner else make()
-
-
 def test_an_agent_that_has_changed_takes_the_place_of_its_older_self() -> None:
     """It is counted once."""
     cache, variant = FragmentCache(), variant_of(QUERY)
     for description in ("short", "very long " * 100, ""):
         owner = agent("a", reasoners={"think": [description]})
-        made = cache.make(owner, QUERY, variant, render_json.agent_fragments)
+        made = cache.get(owner, QUERY, variant, render_json.agent_fragments)
+        assert cache.get(owner, QUERY, variant, render_json.agent_fragments) is made
         assert cache.known(variant) == {"a": made}
         assert cache.size == made.size

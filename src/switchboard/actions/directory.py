@@ -100,10 +100,7 @@ class Directory:
         """Return the snapshot for a reader, if the store need not be asked first."""
         if self._clock.passed() >= self._fresh_until:
             return None
-        view = self._view
-        if view.snapshot is not self._snapshot or view.stale_since is not None or self._silent:
-            view = self._view = View(self._snapshot, True, self.stale_since)
-        return view
+        return View(self._snapshot, True, self.stale_since) if self._silent else self._view
 
     @property
     def stale_since(self) -> float | None:

@@ -132,6 +132,12 @@ class FragmentCache:
             known = self._variants[variant] = {}
         return known
 
+    def get(self, agent: Agent, query: Query, variant: Variant, encode: Encode) -> Fragments:
+        """Return the fragments of an agent, made now or before."""
+        known = self._variants.get(variant)
+        found = None if known is None else known.get(agent.id)
+        return found if found is not None and found.agent is agent else self.make(agent, query, variant, encode)
+
     def make(self, agent: Agent, query: Query, variant: Variant, encode: Encode) -> Fragments:
         """Encode an agent, and remember that; what was known before may be forgotten."""
         known = self._room_for(agent.id, variant)

@@ -7,7 +7,7 @@ from switchboard.actions.browse import Browse
 from switchboard.catalog.caches import Cache, Caches
 from switchboard.catalog.model import Agent
 from switchboard.catalog.query import LIMIT_DEFAULT, Query
-from switchboard.catalog.selection import Page
+from switchboard.catalog.selection import Page, whole
 from switchboard.catalog.snapshot import Snapshot
 from switchboard.rest import render_compact, render_json, render_xml
 from switchboard.rest.answers import time_text
@@ -70,7 +70,7 @@ class Rendering:
 
         In one go, because nothing else is asked as often: agents, fragments and totals in one turn of one loop.
         """
-        agents, known, seen_at = snapshot.agents, self._fragments.known(_USUAL), self._browse.seen_at
+        agents, fragments_of, seen_at = snapshot.agents, self._fragments.get, self._browse.seen_at
         parts: list[bytes] = []
         found = reasoners = every = 0
         for agent_id in ids:
@@ -82,13 +82,8 @@ class Rendering:
             every += len(agent.capabilities)
             if found > LIMIT_DEFAULT:
                 continue
-            fragments, at = known.get(agent_id), seen_at.get(agent_id)
-            if fragments is None or fragments.agent is not agent:
-                fragments = self._fragments.make(agent, _PLAIN, _USUAL, render_json.agent_fragments)
-            if fragments.text is not None and fragments.seen_at == at:
-                parts += (render_json.SEPARATOR, fragments.text)
-            else:
-                parts += (render_json.SEPARATOR, self._whole(fragments, at, render_json))
+            fragments = fragments_of(agent, _PLAIN, _USUAL, render_json.agent_fragments)
+            parts += (render_json.SEPARATOR, self._whole(fragments, seen_at.get(agent_id), render_json))
         page = Page(
             total_agents=found,
             total_reasoners=reasoners,
@@ -100,14 +95,12 @@ class Rendering:
 
     def _compact(self, question: Question, page: Page, at: str) -> list[bytes]:
         variant, encode = question.variant, render_compact.agent_fragments
-        known, reasoners, skills = self._fragments.known(variant), list[bytes](), list[bytes]()
+        reasoners, skills = list[bytes](), list[bytes]()
         for match in page.matches:
             agent = match.agent
-            found = known.get(agent.id)
-            if found is None or found.agent is not agent:
-                found = self._fragments.make(agent, question.query, variant, encode)
+            found = self._fragments.get(agent, question.query, variant, encode)
             items, count = found.items(), agent.reasoner_count
-            if match.mask != (1 << len(agent.capabilities)) - 1:
+            if not match.is_whole:
                 items = [item if match.mask >> i & 1 else b"" for i, item in enumerate(items)]
             reasoners += filter(None, items[:count])
             skills += filter(None, items[count:])
@@ -116,16 +109,12 @@ class Rendering:
     def _agents(self, question: Question, page: Page, renderer: Renderer) -> list[bytes]:
         """Return every agent in pieces, which are put together once, with everything around them."""
         separator, join, parts = renderer.SEPARATOR, renderer.agent_tail, list[bytes]()
-        seen_at, known = self._browse.seen_at, self._fragments.known(question.variant)
+        seen_at, encode = self._browse.seen_at, renderer.agent_fragments
         for match in page.matches:
-            agent = match.agent
-            found, at = known.get(agent.id), seen_at.get(agent.id)
-            if found is None or found.agent is not agent:
-                found = self._fragments.make(agent, question.query, question.variant, renderer.agent_fragments)
-            if (mask := match.mask) == (1 << len(agent.capabilities)) - 1:
-                text = found.text
-                if text is None or found.seen_at != at:
-                    text = self._whole(found, at, renderer)
+            agent, mask = match.agent, match.mask
+            found, at = self._fragments.get(agent, question.query, question.variant, encode), seen_at.get(agent.id)
+            if mask == whole(agent):
+                text = self._whole(found, at, renderer)
             elif found.mask == mask and found.part_seen_at == at:
                 text = found.part
             else:
@@ -134,6 +123,8 @@ class Rendering:
         return parts[1:]
 
     def _whole(self, fragments: Fragments, at: float | None, renderer: Renderer) -> bytes:
+        if fragments.text is not None and fragments.seen_at == at:
+            return fragments.text
         return fragments.whole(at, self._heartbeat(fragments.agent.id, at, renderer), renderer.agent_tail)
 
     def _heartbeat(self, agent_id: str, at: float | None, renderer: Renderer) -> bytes:
