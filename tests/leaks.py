@@ -68,7 +68,9 @@ class Watch:
         """Tell whether a process belongs to this run: others may test beside it."""
         parent = f"PPid:\t{os.getpid()}\n".encode()
         around = (process / "environ").read_bytes()
-        return parent in (process / "status").read_bytes() or any(str(home).encode() in around for home in self.homes)
+        return parent in (process / "status").read_bytes() or any(
+            str(home).encode() in around for home in tuple(self.homes)
+        )
 
 
 WATCH = Watch()

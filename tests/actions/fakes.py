@@ -155,10 +155,13 @@ class MemoryExecutions(ExecutionStore):
         self.down = False
         self.held: asyncio.Event | None = None
         """What it waits for after it has accepted something, before it says so."""
+        self.unheard: set[str] = set()
+        """What it will do as it should, once, without being able to say so."""
 
     async def accept(self, execution: Execution) -> Execution:
         """Remember, unless the key or the id is known."""
         accepted = self._accepted(execution)
+        self._say("accept")
         if self.held is not None:
             await self.held.wait()
         return accepted
@@ -181,9 +184,11 @@ class MemoryExecutions(ExecutionStore):
         """Move from queued to running."""
         self._check()
         known = self.rows.get(execution_id)
-        if known is None or known.status != "queued" or execution_id in self.taken:
+        may = known is not None and (known.status == "queued" or (known.status, known.handed_at) == ("running", at))
+        if known is None or not may or execution_id in self.taken:
             return False
         self.rows[execution_id] = replace(known, status="running", handed_at=at, instance_id=instance_id)
+        self._say("hand")
         return True
 
     async def is_ours(self, execution_id: str) -> bool:
@@ -247,6 +252,11 @@ class MemoryExecutions(ExecutionStore):
         for note in orphans:
             self.said.remove(note)
         return max(len(old), len(orphans))
+
+    def _say(self, what: str) -> None:
+        if what in self.unheard:
+            self.unheard.remove(what)
+            raise ServiceUnavailable("The connection to the store was lost.")
 
     def _check(self) -> None:
         if self.down:

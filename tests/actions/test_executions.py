@@ -1013,6 +1013,75 @@ def test_what_cannot_be_marked_as_handed_over_is_not_sent_until_it_can() -> None
     tell(story)
 
 
+def test_what_was_marked_as_handed_over_without_a_word_is_sent_all_the_same() -> None:
+    """The store has noted it, the answer was lost, and nothing was sent: that is known here, so it is, once."""
+
+    async def story(plane: Plane, server: AgentServer) -> None:
+        server.answer = says(1)
+        plane.rows.unheard.add("hand")
+        execution_id = await plane.submit()
+
+        assert (await plane.end_of(execution_id)).result == b"1"
+        assert (plane.rows.unheard, len(server.calls)) == (set(), 1)
+        assert "execution.not.sent" in plane.log()
+
+    tell(story)
+
+
+def test_what_another_took_over_after_a_lost_word_is_not_sent_from_here() -> None:
+    """He may know more by now."""
+
+    async def story(plane: Plane, server: AgentServer) -> None:
+        plane.rows.unheard.add("hand")
+        execution_id = await plane.submit()
+        await until(lambda: plane.rows.rows[execution_id].handed_at is not None)
+        plane.rows.taken.add(execution_id)
+        await until(lambda: plane.executions.unfinished == 0)
+
+        assert server.calls == []
+
+    tell(story)
+
+
+def test_what_was_accepted_without_a_word_runs_once_for_who_repeats_it() -> None:
+    """He was told to try again, and does so under his key, whether it is found before it is cleared up or after."""
+
+    async def story(plane: Plane, server: AgentServer) -> None:
+        server.answer = says(1)
+        plane.rows.unheard.add("accept")
+        with pytest.raises(ServiceUnavailable):
+            await plane.submit(idempotency_key="k")
+        plane.rows.down = True
+        await until(lambda: "execution.not.saved" in plane.log())
+        plane.rows.down = False
+        again = [await plane.submit(idempotency_key="k")]
+        await until(lambda: len(server.calls) == 1)
+        again.append(await plane.submit(idempotency_key="k"))
+
+        assert again == list(plane.rows.rows) * 2
+        assert (await plane.end_of(again[0])).result == b"1"
+        assert len(server.calls) == 1
+
+    tell(story)
+
+
+def test_what_was_accepted_without_a_word_is_not_run_for_who_cannot_ask_for_it_again() -> None:
+    """He may have sent it once more by now; it must not be done twice, nor told to anybody."""
+
+    async def story(plane: Plane, server: AgentServer) -> None:
+        plane.rows.unheard.add("accept")
+        with pytest.raises(ServiceUnavailable):
+            await plane.submit(webhook=HOOK)
+        await until(lambda: all(row.ended is not None for row in plane.rows.rows.values()))
+
+        [row] = plane.rows.rows.values()
+        assert row.ended is not None
+        assert (row.status, row.ended.reason) == ("failed", "not_accepted")
+        assert (server.calls, plane.post.told, plane.executions.unfinished) == ([], [], 0)
+
+    tell(story)
+
+
 def test_the_end_of_a_synchronous_execution_is_remembered_when_the_store_is_back() -> None:
     """Its caller does not wait for that."""
 
@@ -1106,6 +1175,7 @@ def test_what_the_store_does_not_want_to_be_sent_is_not_sent() -> None:
         for name in names:
             plane.rows.rows[name] = left_behind(name)
         await plane.executions.recover()
+        plane.clock.time += 1
         plane.rows.rows["elsewhere"] = running("elsewhere")
         plane.rows.rows["ended"] = running("ended", ended=Ended(status="succeeded", at=1.0))
         del plane.rows.rows["missing"]

@@ -3,20 +3,19 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from socket import SHUT_WR, socketpair
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.piping import Pipe, open_pipe
 
 from switchboard.mcp.stdio import Input, Lines, Output, until_quiet
 
 LIMIT_S = 20
 MUCH = 9 * 1024 * 1024
 """More than an output keeps before its input pauses."""
-Pipe = tuple[int, int]
 
 
 def cut(pieces: list[bytes], longest: int = 1000) -> list[bytes | None]:
@@ -66,16 +65,8 @@ def test_a_line_without_an_end_is_a_line_where_the_input_ends() -> None:
 
 @pytest.fixture
 def pipe() -> Iterator[Pipe]:
-    """Open a pipe: the end to read from, and the end to write to."""
-    ends = os.pipe()
-    yield ends
-    close(*ends)
-
-
-def close(*descriptors: int) -> None:
-    for descriptor in descriptors:
-        with suppress(OSError):  # the test may have closed it
-            os.close(descriptor)
+    with open_pipe() as found:
+        yield found
 
 
 async def read_from(source: int, size: int) -> bytes:
@@ -107,12 +98,12 @@ def test_messages_are_lines_in_their_order(pipe: Pipe) -> None:
     """And are there at once where the other end has room."""
 
     async def story() -> None:
-        output = Ends(pipe[1]).output
+        output = Ends(pipe.target.fileno()).output
         output.send(b"one")
         output.send(b"two")
 
         assert output.drained.is_set()
-        assert os.read(pipe[0], 100) == b"one\ntwo\n"
+        assert os.read(pipe.source.fileno(), 100) == b"one\ntwo\n"
 
     within(story)
 
@@ -121,14 +112,14 @@ def test_what_the_other_end_does_not_take_waits_without_keeping_anybody(pipe: Pi
     """The sender goes on, and everything arrives when somebody reads."""
 
     async def story() -> None:
-        output = Ends(pipe[1]).output
+        output = Ends(pipe.target.fileno()).output
         messages = [str(number).encode() * 1000 for number in range(500)]
         for message in messages:
             output.send(message)
         expected = b"".join(message + b"\n" for message in messages)
 
         assert not output.drained.is_set()
-        assert await read_from(pipe[0], len(expected)) == expected
+        assert await read_from(pipe.source.fileno(), len(expected)) == expected
         await output.drained.wait()
         assert output.sent == len(expected)
 
@@ -137,13 +128,13 @@ def test_what_the_other_end_does_not_take_waits_without_keeping_anybody(pipe: Pi
 
 def test_a_descriptor_that_does_not_wait_loses_nothing(pipe: Pipe) -> None:
     """A client may have made it so; to be told to try again is not to be told that nobody is there."""
-    os.set_blocking(pipe[1], False)
+    os.set_blocking(pipe.target.fileno(), False)
 
     async def story() -> None:
-        ends = Ends(pipe[1])
+        ends = Ends(pipe.target.fileno())
         ends.output.send(b"x" * MUCH)
 
-        assert await read_from(pipe[0], MUCH + 1) == b"x" * MUCH + b"\n"
+        assert await read_from(pipe.source.fileno(), MUCH + 1) == b"x" * MUCH + b"\n"
         assert not ends.gone.is_set()
 
     within(story)
@@ -153,10 +144,10 @@ def test_an_other_end_that_is_gone_is_told_once_and_nothing_is_kept_for_it(pipe:
     """Neither when it goes before a message nor when it goes while one waits."""
 
     async def story() -> None:
-        ends = Ends(pipe[1])
+        ends = Ends(pipe.target.fileno())
         ends.output.send(b"x" * MUCH)
         assert ends.output.is_full
-        os.close(pipe[0])
+        pipe.source.close()
         await ends.gone.wait()
         ends.output.send(b"x" * MUCH)
 
@@ -171,7 +162,7 @@ def test_finishing_gives_up_on_an_other_end_that_takes_nothing(pipe: Pipe) -> No
 
     async def story() -> None:
         for patience in (0, 0.05):
-            output = Ends(pipe[1]).output
+            output = Ends(pipe.target.fileno()).output
             output.send(b"x" * MUCH)
             await output.finish(patience)
             assert output.is_full
@@ -183,9 +174,9 @@ def test_finishing_waits_for_an_other_end_that_is_slow(pipe: Pipe) -> None:
     """As long as it takes something, everything is sent, however much longer than the patience that is."""
 
     async def story() -> None:
-        output = Ends(pipe[1]).output
+        output = Ends(pipe.target.fileno()).output
         output.send(b"x" * MUCH)
-        reading = asyncio.create_task(read_from(pipe[0], MUCH + 1))
+        reading = asyncio.create_task(read_from(pipe.source.fileno(), MUCH + 1))
         await output.finish(0.5)
 
         assert len(await reading) == MUCH + 1
@@ -212,19 +203,18 @@ class Conversation:
 @pytest.fixture
 def other() -> Iterator[Pipe]:
     """Open a second pipe, for the answers."""
-    ends = os.pipe()
-    yield ends
-    close(*ends)
+    with open_pipe() as found:
+        yield found
 
 
 def test_input_is_passed_on_until_it_ends(pipe: Pipe, other: Pipe) -> None:
     """The end is told after the last line."""
 
     async def story() -> None:
-        conversation = Conversation(pipe[0], other[1])
+        conversation = Conversation(pipe.source.fileno(), other.target.fileno())
         conversation.input.start()
-        os.write(pipe[1], b"one\ntwo\n")
-        os.close(pipe[1])
+        os.write(pipe.target.fileno(), b"one\ntwo\n")
+        pipe.target.close()
         await until_quiet(conversation.input, conversation.ends.gone)
 
         assert conversation.taken == [b"one", b"two"]
@@ -238,13 +228,13 @@ def test_a_client_that_does_not_read_is_not_listened_to_even_within_what_was_rea
     """A thousand short requests fit into one read; their long answers must not all wait in memory at once."""
 
     async def story() -> None:
-        conversation = Conversation(pipe[0], other[1], answer=b"x" * 200_000)
+        conversation = Conversation(pipe.source.fileno(), other.target.fileno(), answer=b"x" * 200_000)
         conversation.input.start()
-        os.write(pipe[1], b"ask\n" * 100)
+        os.write(pipe.target.fileno(), b"ask\n" * 100)
         while not conversation.ends.output.is_full:  # noqa: ASYNC110 - what is waited for is no event
             await asyncio.sleep(0)
         before = len(conversation.taken)
-        answers = await read_from(other[0], 100 * 200_001)
+        answers = await read_from(other.source.fileno(), 100 * 200_001)
 
         assert before < 60
         assert len(conversation.taken) == 100
@@ -257,10 +247,10 @@ def test_a_client_that_neither_reads_nor_stays_is_noticed(pipe: Pipe, other: Pip
     """Its end of the input is closed, and nothing of the answers is taken."""
 
     async def story() -> None:
-        conversation = Conversation(pipe[0], other[1], answer=b"x" * MUCH)
+        conversation = Conversation(pipe.source.fileno(), other.target.fileno(), answer=b"x" * MUCH)
         conversation.input.start()
-        os.write(pipe[1], b"ask\nask\n")
-        os.close(pipe[1])
+        os.write(pipe.target.fileno(), b"ask\nask\n")
+        pipe.target.close()
         await until_quiet(conversation.input, conversation.ends.gone)
 
         assert conversation.taken == [b"ask"]
@@ -273,7 +263,7 @@ def test_a_client_on_a_socket_that_neither_reads_nor_writes_any_more_is_noticed(
     ours, theirs = socketpair()
 
     async def story() -> None:
-        conversation = Conversation(ours.fileno(), other[1], answer=b"x" * MUCH)
+        conversation = Conversation(ours.fileno(), other.target.fileno(), answer=b"x" * MUCH)
         conversation.input.start()
         theirs.sendall(b"ask\nask\n")
         theirs.shutdown(SHUT_WR)
@@ -289,10 +279,10 @@ def test_a_client_that_cannot_be_written_to_ends_the_conversation(pipe: Pipe, ot
     """Even while its end of the input stays open."""
 
     async def story() -> None:
-        conversation = Conversation(pipe[0], other[1], answer=b"answer")
+        conversation = Conversation(pipe.source.fileno(), other.target.fileno(), answer=b"answer")
         conversation.input.start()
-        os.close(other[0])
-        os.write(pipe[1], b"ask\n")
+        other.source.close()
+        os.write(pipe.target.fileno(), b"ask\n")
         await until_quiet(conversation.input, conversation.ends.gone)
 
         assert conversation.ends.gone.is_set()
@@ -308,12 +298,12 @@ def test_a_file_is_read_as_fast_as_its_answers_are_taken(tmp_path: Path, other: 
     source = os.open(file, os.O_RDONLY)
 
     async def story() -> None:
-        conversation = Conversation(source, other[1], answer=b"x" * 100)
+        conversation = Conversation(source, other.target.fileno(), answer=b"x" * 100)
         conversation.input.start()
         while not conversation.ends.output.is_full:  # noqa: ASYNC110 - what is waited for is no event
             await asyncio.sleep(0)
         position = os.lseek(source, 0, os.SEEK_CUR)
-        answers = await read_from(other[0], 200_000 * 101)
+        answers = await read_from(other.source.fileno(), 200_000 * 101)
         await conversation.input.ended.wait()
 
         assert position < file.stat().st_size
@@ -328,7 +318,7 @@ def test_nothing_as_input_ends_at_once(other: Pipe) -> None:
     source = os.open(os.devnull, os.O_RDONLY)
 
     async def story() -> None:
-        conversation = Conversation(source, other[1])
+        conversation = Conversation(source, other.target.fileno())
         conversation.input.start()
         await until_quiet(conversation.input, conversation.ends.gone)
 

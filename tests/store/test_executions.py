@@ -199,6 +199,22 @@ def test_only_a_queued_execution_is_handed_over_and_only_once(tell: Tell) -> Non
     tell(story)
 
 
+def test_who_says_once_more_that_he_hands_over_at_that_moment_is_told_yes_again(tell: Tell) -> None:
+    """The answer may have been lost; but not after its end, and nobody who says it of another moment."""
+
+    async def story(store: ExecutionStore) -> None:
+        await store.accept(execution("a"))
+        said = [await store.hand("a", at, agent) for at, agent in ((2.5, "i"), (2.5, "j"), (2.25, "k"))]
+
+        assert said == [True, True, False]
+        found = (await store.executions(["a"]))["a"]
+        assert (found.status, found.handed_at, found.instance_id) == ("running", 2.5, "j")
+        await store.settle("a", end())
+        assert not await store.hand("a", 2.5, "i")
+
+    tell(story)
+
+
 def test_that_the_agent_is_at_work_is_noted_once_and_only_while_it_can_be(tell: Tell) -> None:
     """Not before it was handed over, not after its end; of an unknown one nothing is noted."""
 

@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import final
 
 import pytest
+from tests.piping import Pipe, open_pipe
 
 from switchboard.telemetry.files import LogFile, Several, StandardError
 from switchboard.telemetry.logs import Log, Stream
@@ -29,13 +29,9 @@ class Notes(Stream):
 
 
 @pytest.fixture
-def pipe() -> Iterator[tuple[int, int]]:
-    """Open a pipe: the end to read from, and the end to write to."""
-    ends = os.pipe()
-    yield ends
-    for end in ends:
-        with suppress(OSError):  # the test may have closed it
-            os.close(end)
+def pipe() -> Iterator[Pipe]:
+    with open_pipe() as found:
+        yield found
 
 
 def test_a_log_file_is_made_with_its_folders_for_its_owner_alone(tmp_path: Path) -> None:
@@ -93,40 +89,40 @@ def test_a_log_that_cannot_be_opened_is_an_error_at_once(tmp_path: Path) -> None
             LogFile(tmp_path / path)
 
 
-def test_standard_error_that_nobody_reads_is_written_as_far_as_it_goes(pipe: tuple[int, int]) -> None:
+def test_standard_error_that_nobody_reads_is_written_as_far_as_it_goes(pipe: Pipe) -> None:
     """And returns: the caller has better things to do than to wait for a reader."""
     source, target = pipe
-    stream = StandardError(target)
+    stream = StandardError(target.fileno())
 
     written = stream.write(b"x" * FULL)
 
     assert written == FULL
-    assert 4096 <= len(os.read(source, FULL)) < FULL
+    assert 4096 <= len(os.read(source.fileno(), FULL)) < FULL
 
 
-def test_a_line_that_was_cut_does_not_run_into_the_next_one(pipe: tuple[int, int]) -> None:
+def test_a_line_that_was_cut_does_not_run_into_the_next_one(pipe: Pipe) -> None:
     """What a client shows stays readable after a pause."""
     source, target = pipe
-    stream = StandardError(target)
+    stream = StandardError(target.fileno())
     stream.write(b"x" * FULL)
-    os.read(source, FULL)
+    os.read(source.fileno(), FULL)
 
     stream.write(b"next\n")
 
-    assert os.read(source, FULL) == b"\nnext\n"
+    assert os.read(source.fileno(), FULL) == b"\nnext\n"
 
 
-def test_a_descriptor_that_does_not_wait_is_full_not_broken(pipe: tuple[int, int]) -> None:
+def test_a_descriptor_that_does_not_wait_is_full_not_broken(pipe: Pipe) -> None:
     """Whoever shares it may have made it so."""
     source, target = pipe
-    os.set_blocking(target, False)
-    log = Several([StandardError(target)])
+    os.set_blocking(target.fileno(), False)
+    log = Several([StandardError(target.fileno())])
     log.write(b"x" * FULL)
-    os.read(source, FULL)
+    os.read(source.fileno(), FULL)
 
     log.write(b"next\n")
 
-    assert os.read(source, FULL) == b"\nnext\n"
+    assert os.read(source.fileno(), FULL) == b"\nnext\n"
 
 
 def test_several_streams_get_everything_however_little_they_take_at_once() -> None:
@@ -139,15 +135,15 @@ def test_several_streams_get_everything_however_little_they_take_at_once() -> No
     assert [note.text for note in notes] == [b"one line\n"] * 2
 
 
-def test_a_stream_that_fails_is_left_out_and_the_others_go_on(pipe: tuple[int, int]) -> None:
+def test_a_stream_that_fails_is_left_out_and_the_others_go_on(pipe: Pipe) -> None:
     """A client that has closed its end of standard error leaves the file."""
     source, target = pipe
-    os.close(source)
+    source.close()
     notes = Notes()
-    several = Several([StandardError(target), notes])
+    several = Several([StandardError(target.fileno()), notes])
 
     several.write(b"one\n")
-    os.close(target)
+    target.close()
     several.write(b"two\n")
 
     assert notes.text == b"one\ntwo\n"

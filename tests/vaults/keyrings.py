@@ -3,14 +3,17 @@
 Run as a program it is somebody else who uses the same vault: `keyrings KIND FOLDER count 50`.
 """
 
+import gc
 import os
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +26,8 @@ from switchboard.vaults.keyring_backends import choose
 from switchboard.vaults.vault import Vault
 
 PATIENCE_S = 20.0
+LEFT_OPEN = pytest.mark.filterwarnings("ignore:unclosed <socket.socket .*/bus:ResourceWarning")
+"""For tests over a real keyring: `keyring` leaves its connection open when the daemon ends, or is locked."""
 _BUS = "DBUS_SESSION_BUS_ADDRESS"
 
 
@@ -66,6 +71,16 @@ class Keyring:
             except secretstorage.SecretStorageException:
                 return False
 
+    @property
+    def process(self) -> int:
+        """The daemon, as it runs now."""
+        return int((self.home / "pid").read_text(encoding="utf-8"))
+
+    def end(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """End the daemon; the bus runs another one for who asks next."""
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.kill(self.process, number)
+
     def _connection(self):  # noqa: ANN202 - the library's own
         from jeepney.io.blocking import open_dbus_connection  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
 
@@ -83,10 +98,13 @@ def require(program: str) -> None:
 
 @contextmanager
 def secret_service() -> Generator[Keyring]:
-    """Run gnome-keyring, unlocked with a password of the test, and nothing that could show a dialog."""
+    """Let the bus run gnome-keyring when it is needed, as on a desktop; unlocked, and without any dialog.
+
+    With a password of the test. The bus runs another one when it ends, which it does by itself once in a while.
+    """
     require("gnome-keyring-daemon")
     # A socket has a short name, and the folders of tests have long ones.
-    with message_bus() as (_, environment), tempfile.TemporaryDirectory(prefix="keyring") as name:
+    with message_bus() as (services, environment), tempfile.TemporaryDirectory(prefix="keyring") as name:
         home = Path(name)
         (home / "run").mkdir(mode=0o700)
         environment |= {
@@ -98,23 +116,34 @@ def secret_service() -> Generator[Keyring]:
         }
         for variable in ("DISPLAY", "WAYLAND_DISPLAY", "PYTHON_KEYRING_BACKEND"):
             environment.pop(variable, None)
-        command = ["gnome-keyring-daemon", "--foreground", "--unlock", "--components=secrets"]
-        with subprocess.Popen(  # noqa: S603 - a system program
-            [*command, f"--control-directory={home}/run"],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        ) as daemon:
-            try:
-                assert daemon.stdin is not None
-                daemon.stdin.write(b"password of a test")
-                daemon.stdin.close()
-                keyring = Keyring(environment, home)
-                until(keyring.is_ready)
-                yield keyring
-            finally:
-                daemon.kill()
+        (home / "password").write_text("password of a test", encoding="utf-8")
+        (home / "keyring.sh").write_text(_daemon(home, environment), encoding="utf-8")
+        (services / "secrets.service").write_text(
+            f"[D-BUS Service]\nName=org.freedesktop.secrets\nExec=/bin/sh {home}/keyring.sh\n", encoding="utf-8"
+        )
+        keyring = Keyring(environment, home)
+        until(keyring.is_ready)
+        first = keyring.process
+        try:
+            yield keyring
+        finally:
+            keyring.end()
+            if keyring.process != first:
+                gc.collect()  # see LEFT_OPEN
+
+
+def _daemon(home: Path, environment: Mapping[str, str]) -> str:
+    """Return what the bus runs: it knows nothing of the test's environment."""
+    around = "".join(
+        f"export {name}={shlex.quote(value)}\n"
+        for name, value in environment.items()
+        if name in ("HOME", _BUS) or name.startswith("XDG_")
+    )
+    return (
+        f"{around}unset DISPLAY WAYLAND_DISPLAY\necho $$ > {home}/pid\n"
+        f"exec gnome-keyring-daemon --foreground --unlock --components=secrets --control-directory={home}/run"
+        f" < {home}/password > {home}/daemon.log 2>&1\n"
+    )
 
 
 def until(holds: Callable[[], bool]) -> None:

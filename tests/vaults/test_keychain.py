@@ -5,16 +5,19 @@ import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
+from signal import SIGSTOP
 from threading import Event, Thread
 from typing import final
 
 import pytest
 from tests.executors.grounds import ROOT
-from tests.vaults.keyrings import Keyring, secret_service
+from tests.vaults.keyrings import LEFT_OPEN, Keyring, secret_service
 
 from switchboard.catalog.errors import VaultUnavailable
 from switchboard.vaults.keychain import Keychain
 from switchboard.vaults.keyring_backends import Backend, choose
+
+pytestmark = LEFT_OPEN
 
 OLD, NEW = "o" * 2500, "n" * 3500
 SERVICES = ("aai-gateway", "aai-gateway index", "aai-gateway parts", "aai-gateway probe")
@@ -185,7 +188,6 @@ def test_settings_of_keyring_that_name_nothing_or_are_broken(
         choose({})
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_locked_keyring_says_so(keyring: Keyring, tmp_path: Path) -> None:
     """Before anything was kept, and afterwards; nothing here can show a dialog."""
     used = Keychain(tmp_path / "vault", lambda: choose({}))
@@ -195,7 +197,7 @@ def test_a_locked_keyring_says_so(keyring: Keyring, tmp_path: Path) -> None:
     for vault in (used, Keychain(tmp_path / "vault", lambda: choose({}))):
         with pytest.raises(VaultUnavailable, match=r"locked\. Unlock it"):
             vault.read("name")
-    gc.collect()  # keyring leaves its connection open when the keyring is locked
+    gc.collect()  # see LEFT_OPEN
 
 
 def test_a_keyring_that_forgets_is_refused(keyring: Keyring, tmp_path: Path) -> None:
@@ -369,3 +371,59 @@ def test_an_interrupted_change_is_no_version_to_rely_on(tmp_path: Path) -> None:
 
     put(vault, "other")
     assert vault.version() == vault.version()
+
+
+def test_a_keychain_that_ends_is_used_again_when_the_bus_has_started_another(keyring: Keyring, tmp_path: Path) -> None:
+    """Between two calls, and in the middle of one: whoever asks gets an answer, not the news."""
+    vault = Keychain(tmp_path / "vault", lambda: choose(keyring.environment))
+    put(vault, "text")
+    keyring.end()
+
+    assert vault.read("name") == "text"
+
+    asleep = keyring.process
+    keyring.end(SIGSTOP)
+    read: list[str | None] = []
+    asking = Thread(target=lambda: read.append(vault.read("name")))
+    asking.start()
+    asking.join(0.3)  # asked by then, or a moment later: either is right
+    keyring.end()
+    asking.join(20)
+
+    assert read == ["text"]
+    assert keyring.process != asleep
+
+
+def test_a_keychain_that_falls_over_each_time_is_asked_twice_and_no_more(tmp_path: Path) -> None:
+    """It may fall over because of what it is asked."""
+    from jeepney.wrappers import DBusErrorResponse  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
+
+    class Falling(Backend):
+        """A keychain whose daemon ends with every question."""
+
+        asked = 0
+
+        def get_password(self, service: str, username: str, /) -> str | None:
+            """End."""
+            del service, username
+            self.asked += 1
+            raise gone
+
+        def set_password(self, service: str, username: str, password: str, /) -> None:
+            """Keep nothing."""
+
+        def delete_password(self, service: str, username: str, /) -> None:
+            """Remove nothing."""
+
+    gone = DBusErrorResponse.__new__(DBusErrorResponse)
+    gone.name, gone.data = "org.freedesktop.DBus.Error.NoReply", ()
+    falling = Falling()
+    with pytest.raises(VaultUnavailable, match="DBusErrorResponse"):
+        Keychain(tmp_path / "vault", lambda: falling).read("name")
+
+    assert falling.asked == 2
+    gone.name = "org.freedesktop.DBus.Error.AccessDenied"
+    with pytest.raises(VaultUnavailable, match="DBusErrorResponse"):
+        Keychain(tmp_path / "vault", lambda: falling).read("name")
+
+    assert falling.asked == 3

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 from tests.executors.grounds import ROOT
-from tests.vaults.keyrings import KINDS, LONG, Keyring, Place, place, secret_service, write_key
+from tests.vaults.keyrings import KINDS, LEFT_OPEN, LONG, Keyring, Place, place, secret_service, write_key
 
 from switchboard.catalog.errors import VaultUnavailable
 from switchboard.vaults.choice import open_vault
 from switchboard.vaults.vault import Vault
+
+pytestmark = LEFT_OPEN
 
 NAMES = ["plain", "with space", "https://a.example:8443/x?y", "../../etc", "😀 ключ", "a\u200db\n", "x" * 900, ""]
 SECRET = "correct-horse-battery-staple"  # noqa: S105 - of a test
@@ -317,7 +319,6 @@ def test_what_is_in_a_file_stays_there_when_a_keychain_appears(keyring: Keyring,
     assert keyring.accounts("aai-gateway") == []
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_what_is_in_the_keychain_is_not_given_up_because_it_is_locked(keyring: Keyring, tmp_path: Path) -> None:
     """The file does not take its place silently: a denial kept in the keychain would be forgotten."""
     key = {"SWITCHBOARD_KEY_FILE": str(write_key(tmp_path / "key"))}
@@ -327,7 +328,7 @@ def test_what_is_in_the_keychain_is_not_given_up_because_it_is_locked(keyring: K
     with pytest.raises(VaultUnavailable, match=r"locked.*SWITCHBOARD_VAULT=file"):
         open_vault(key, tmp_path / "vault").read("name")
     assert not (tmp_path / "vault" / "vault").exists()
-    gc.collect()  # keyring leaves its connection open when the keyring is locked
+    gc.collect()  # see LEFT_OPEN
 
 
 def test_a_choice_stays_for_the_life_of_a_process(

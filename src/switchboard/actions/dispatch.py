@@ -138,7 +138,7 @@ class Dispatch:
             self._ledger.spawn(self._ledger.settle_surely(execution_id, ended))
 
     def _try_again(self, live: Live) -> None:
-        if live.execution.ended is None:
+        if live.execution.ended is None and self._ledger.live.get(live.execution.id) is live:
             self.enqueue(live)
 
     def _leave(self, live: Live) -> None:
@@ -181,13 +181,14 @@ class Dispatch:
         return agent, capability
 
     async def _hand(self, live: Live, agent: Agent) -> bool:
-        now = self._clock.now()
-        if live.stored and not await self._store.hand(live.execution.id, now, agent.instance_id):
+        # The same moment when it is tried again: the store may have noted it, and only the answer was lost.
+        at = live.handing_at = live.handing_at or self._clock.now()
+        if live.stored and not await self._store.hand(live.execution.id, at, agent.instance_id):
             await self._look_again(live)
             return False
         if live.execution.ended is not None:
             return False
-        live.execution = replace(live.execution, status="running", handed_at=now, instance_id=agent.instance_id)
+        live.execution = replace(live.execution, status="running", handed_at=at, instance_id=agent.instance_id)
         if not live.stored and self._ledger.is_shared:
             await self._show(live)
         return True

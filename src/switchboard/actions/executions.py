@@ -107,7 +107,7 @@ class Executions(Followers):
             rules=rules,
         )
         self._recovery = Recovery(
-            ledger=self._ledger, dispatch=self._dispatch, directory=directory, clock=clock, rules=rules
+            ledger=self._ledger, dispatch=self._dispatch, directory=directory, store=store, clock=clock, rules=rules
         )
         ends.on_acknowledge(self._ledger.acknowledge)
 
@@ -129,7 +129,11 @@ class Executions(Followers):
             return known
         live = await self._admitted(wanted, stored=True)
         with self._accepting(live.execution.id):
-            accepted = await self._store.accept(live.execution)
+            try:
+                accepted = await self._store.accept(live.execution)
+            except ServiceUnavailable:
+                self._recovery.doubt(live.execution)
+                raise
             if accepted.id != live.execution.id:
                 _require_same(accepted, live.execution)
                 return accepted

@@ -48,13 +48,15 @@ class Rules(Struct, frozen=True, kw_only=True):
 class Live:
     """An execution without an end, in this process."""
 
-    __slots__ = ("done", "execution", "key", "lane", "nested", "stored", "task")
+    __slots__ = ("done", "execution", "handing_at", "key", "lane", "nested", "stored", "task")
 
     def __init__(self, execution: Execution, *, stored: bool, nested: bool = False) -> None:
         self.execution = execution
         self.stored = stored
         self.nested = nested
         """Whether something that runs wants it: that holds a place already, and waits for this."""
+        self.handing_at: float | None = None
+        """When it was to be sent, as the store was told; whether it has heard of it is not known yet."""
         self.done = Event()
         self.task: Task[None] | None = None
         self.lane: Lane[Live] | None = None

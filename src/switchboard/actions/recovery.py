@@ -1,16 +1,18 @@
-"""What becomes of executions when something ends before they do: an instance, or the agent that works on them.
+"""What becomes of executions when something ends before they do: an instance, their agent, or the word of the store.
 
 What was not sent is sent then. What may have reached its agent is never sent again: it ends by the agent's report, or
 as failed, with what is known.
 """
 
-from asyncio import TimerHandle
+from asyncio import TimerHandle, sleep
 from collections.abc import Sequence
 
 from switchboard.actions.directory import Directory
 from switchboard.actions.dispatch import Dispatch
 from switchboard.actions.ledger import Ledger, Live, Rules
 from switchboard.actions.ports import Clock, Followers
+from switchboard.actions.store_ports import ExecutionStore
+from switchboard.catalog.errors import ServiceUnavailable
 from switchboard.catalog.executions import Execution
 from switchboard.catalog.model import Agent
 
@@ -18,10 +20,20 @@ from switchboard.catalog.model import Agent
 class Recovery(Followers):
     """Picks up what others have left."""
 
-    def __init__(self, *, ledger: Ledger, dispatch: Dispatch, directory: Directory, clock: Clock, rules: Rules) -> None:
+    def __init__(  # noqa: PLR0913 - what picking up meets
+        self,
+        *,
+        ledger: Ledger,
+        dispatch: Dispatch,
+        directory: Directory,
+        store: ExecutionStore,
+        clock: Clock,
+        rules: Rules,
+    ) -> None:
         self._ledger = ledger
         self._dispatch = dispatch
         self._directory = directory
+        self._store = store
         self._clock = clock
         self._rules = rules
         self._gone: dict[str, TimerHandle] = {}
@@ -52,6 +64,31 @@ class Recovery(Followers):
                 self.agent_gone(agent_id)
             else:
                 self.agent_came(agent)
+
+    def doubt(self, execution: Execution) -> None:
+        """Find out what became of an execution whose caller was told no, because the store did not say yes."""
+        self._ledger.spawn(self._clear_up(execution))
+
+    async def _clear_up(self, execution: Execution) -> None:
+        """Run what the store has after all if its caller can ask for it again; end it if he cannot.
+
+        Whoever has sent a key repeats it, is told that it was accepted, and waits. Anybody else has given up, or has
+        sent it once more: then it must not be done twice.
+        """
+        while True:
+            try:
+                if execution.idempotency_key is None:
+                    why = "the store did not confirm it in time, and its caller was told so"
+                    await self._store.settle(execution.id, self._ledger.failed(why, "not_accepted"))
+                    return
+                found = (await self._store.executions([execution.id])).get(execution.id)
+                if found is not None and found.ended is None and await self._store.is_ours(found.id):
+                    await self.take_over([found])
+            except ServiceUnavailable as error:
+                self._ledger.not_saved(execution.id, error)
+                await sleep(self._rules.retry_s)
+            else:
+                return
 
     def agent_gone(self, agent_id: str) -> None:
         """Note that an agent is inactive; if it stays so, what it was working on has failed."""

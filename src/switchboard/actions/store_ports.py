@@ -45,7 +45,10 @@ class ExecutionStore(Protocol):
         ...
 
     async def hand(self, execution_id: str, at: float, instance_id: str) -> bool:
-        """Note that it is about to be sent; tell whether it may be: only one that is queued is, and only once."""
+        """Note that it is about to be sent; tell whether it may be: only one that is queued is, and only once.
+
+        The same word of the same moment is one word, said again because the answer to it was lost.
+        """
         ...
 
     async def is_ours(self, execution_id: str) -> bool:

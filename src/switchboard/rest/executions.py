@@ -38,7 +38,16 @@ _LONGEST_HEADER = 500
 _PASSED_ON = ("X-Session-ID", "X-Actor-ID", "X-Caller-Agent-ID", "X-Root-Workflow-ID", "X-Parent-Workflow-ID")
 _REFUSALS = {"agent_timeout": 504, "execution_timeout": 504, "agent_unreachable": 503, "agent_unknown": 404}
 _OURS = frozenset(
-    {*_REFUSALS, "outcome_unknown", "agent_gone", "agent_restarted", "invalid_request", "internal_error", "cancelled"}
+    {
+        *_REFUSALS,
+        "outcome_unknown",
+        "not_accepted",
+        "agent_gone",
+        "agent_restarted",
+        "invalid_request",
+        "internal_error",
+        "cancelled",
+    }
 )
 """Reasons that only we know; an agent that gives one of them says that it has failed."""
 _PARAMETERS = ("wait",)

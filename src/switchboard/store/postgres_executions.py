@@ -36,7 +36,7 @@ _INSERT = """WITH made AS (
 _INSERT_RELAXED = f"{_INSERT} WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL"
 _HAND = (
     "UPDATE executions SET status = 'running', handed_at = $2, instance_id = $3"
-    " WHERE id = $1 AND status = 'queued' AND owner = $4 RETURNING number"
+    " WHERE id = $1 AND owner = $4 AND (status = 'queued' OR status = 'running' AND handed_at = $2) RETURNING number"
 )
 _SETTLE = """WITH done AS (
   UPDATE executions SET status = $2, ended_at = $3 WHERE id = $1 AND ended_at IS NULL RETURNING number

@@ -45,8 +45,8 @@ class SqliteExecutions(ExecutionStore):
         def write(connection: sqlite3.Connection) -> bool:
             changed = connection.execute(
                 "UPDATE executions SET status = 'running', handed_at = ?, instance_id = ?"
-                " WHERE id = ? AND status = 'queued'",
-                (at, instance_id, execution_id),
+                " WHERE id = ? AND (status = 'queued' OR status = 'running' AND handed_at = ?)",
+                (at, instance_id, execution_id, at),
             )
             return changed.rowcount == 1
 

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from switchboard.catalog.errors import VaultUnavailable
-from switchboard.vaults.keyring_backends import REMEDY, Backend, longest, probe
+from switchboard.vaults.keyring_backends import REMEDY, Backend, is_passing, longest, probe
 from switchboard.vaults.locks import LIMIT_S, later, locked, open_own, own_folder, stamp
 from switchboard.vaults.vault import Change, Vault
 
@@ -107,15 +107,13 @@ class Keychain(Vault):
     def _items(self, deadline: "_Deadline") -> "_Items":
         if self._backend is None:
             own_folder(self._folder)
-            try:
-                backend = self._find()
-                probe(backend)
-            except VaultUnavailable:
-                raise
-            except Exception as error:  # backends are somebody else's code, and raise what they like
-                raise _refused(error) from error
-            self._backend = backend
+            self._backend = _done(self._working, deadline)
         return _Items(self._backend, deadline)
+
+    def _working(self) -> Backend:
+        backend = self._find()
+        probe(backend)
+        return backend
 
 
 def _keep(texts: "_Texts", name: str, before: str | None, after: str | None) -> None:
@@ -324,30 +322,38 @@ class _Items:
         self._deadline = deadline
 
     def get(self, service: str, account: str) -> str | None:
-        self._deadline.require()
-        try:
-            return self.backend.get_password(service, account)
-        except Exception as error:  # as above
-            raise _refused(error) from error
+        return _done(lambda: self.backend.get_password(service, account), self._deadline)
 
     def set(self, service: str, account: str, text: str) -> None:
-        self._deadline.require()
-        try:
-            self.backend.set_password(service, account, text)
-        except Exception as error:  # as above
-            raise _refused(error) from error
+        _done(lambda: self.backend.set_password(service, account, text), self._deadline)
 
     def delete(self, service: str, account: str) -> None:
-        self._deadline.require()
         try:
-            self.backend.delete_password(service, account)
-        except Exception as error:  # as above
+            _done(lambda: self.backend.delete_password(service, account), self._deadline)
+        except VaultUnavailable:
             if self.get(service, account) is not None:  # else it was gone already, which backends call an error
-                raise _refused(error) from error
+                raise
+
+
+def _done(work: Callable[[], T], deadline: "_Deadline") -> T:
+    """Do something that may be done twice; once more where the keychain fell over, and is back by now."""
+    deadline.require()
+    try:
+        return work()
+    except Exception as error:  # backends are somebody else's code, and raise what they like
+        if not is_passing(error):
+            raise _refused(error) from error
+    deadline.require()
+    try:
+        return work()
+    except Exception as error:  # as above
+        raise _refused(error) from error
 
 
 def _refused(error: Exception) -> VaultUnavailable:
-    """Say it without the error's own words: who knows what a backend puts into them."""
+    """Say it without the error's own words, unless it is one of ours: who knows what a backend puts into them."""
+    if isinstance(error, VaultUnavailable):
+        return error
     from keyring.errors import KeyringLocked  # noqa: PLC0415 - on first use
 
     if isinstance(error, KeyringLocked):

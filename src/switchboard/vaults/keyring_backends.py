@@ -87,6 +87,20 @@ def probe(backend: Backend) -> None:
         raise VaultUnavailable(f"The keychain ({name_of(backend)}) does not keep what is put into it. {REMEDY}")
 
 
+def is_passing(error: BaseException | None) -> bool:
+    """Tell whether a keychain that failed so may well be there again: a Secret Service whose daemon has just ended.
+
+    The bus starts another one. Under load gnome-keyring also names paths that lead nowhere, just before it ends.
+    """
+    while error is not None:
+        if isinstance(error, _known("secretstorage", "ItemNotFoundException")):
+            return True
+        if isinstance(error, _known("jeepney.wrappers", "DBusErrorResponse")):
+            return getattr(error, "name", "") == "org.freedesktop.DBus.Error.NoReply"
+        error = error.__cause__
+    return False
+
+
 def longest(backend: Backend) -> int | None:
     """Return how much text an item of this backend takes, in units of UTF-16; None where it takes any."""
     return _WINDOWS_PART if name_of(backend) in _ALLOWED["win32"] else None
@@ -135,6 +149,11 @@ def _best(names: tuple[str, ...]) -> Backend:
     if not found:
         raise VaultUnavailable(f"There is no keychain here ({'; '.join(reasons)}). {REMEDY}")
     return _class(max(found)[1])()
+
+
+def _known(module: str, name: str) -> tuple[type[Exception], ...]:
+    """Return a kind of error of a library, if that is in use; else nothing can be of that kind."""
+    return (getattr(sys.modules[module], name),) if module in sys.modules else ()
 
 
 class _Class(Protocol):
