@@ -47,7 +47,8 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 
 _CONNECTIONS = 100
-_IDLE_CONNECTIONS = 20
+_IDLE_CONNECTIONS = 64
+"""As many as one agent works on at once: fewer would be closed after each wave, and opened again for the next."""
 _IDLE_S = 15.0
 # What is left of an answer that nobody wants: read if it is short and there, so that the connection can be kept.
 _UNWANTED_SIZE = 64 * 1024

@@ -46,9 +46,10 @@ class Lookup(Struct, frozen=True, gc=False):
         """Return the key that a `Question` for the same has; ids that are read quickly need no escapes."""
         return b'{"agents":["%b"]}' % '","'.join(self.ids).encode()
 
-    def filters(self) -> bytes:
+    def filters(self) -> str:
         """Return what it asks for, as a log says it."""
-        return b'{"agent_ids":["%b"],"format":"json"}' % '","'.join(self.ids).encode()
+        ids = '","'.join(self.ids)
+        return f'{{"agent_ids":["{ids}"],"format":"json"}}'
 
 
 class Question:
@@ -82,12 +83,12 @@ class Question:
         self.variant = _USUAL_VARIANT if lookup is not None else variant_of(query)
         self.asked = 0
         self.format = query.format
-        self._filters: bytes | None = None
+        self._filters: str | None = None
 
-    def filters(self) -> bytes:
+    def filters(self) -> str:
         """Return what it asks for, as a log says it."""
         if self._filters is None:
-            self._filters = msgspec.json.encode(filters_of(self.query))
+            self._filters = msgspec.json.encode(filters_of(self.query)).decode()
         return self._filters
 
     def next_page(self) -> str:

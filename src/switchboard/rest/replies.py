@@ -37,14 +37,14 @@ class Reply(Struct, frozen=True, gc=False):
 
 
 class Body:
-    """One body with the headers that go with it, how much is in it, and its encodings as far as somebody asked."""
+    """One body with the headers that go with it, what a log says of it, and its encodings as far as somebody asked."""
 
-    __slots__ = ("_encoded", "_head", "counts", "plain")
+    __slots__ = ("_encoded", "_head", "plain", "said")
 
-    def __init__(self, plain: bytes, head: bytes, counts: bytes) -> None:
+    def __init__(self, plain: bytes, head: bytes, said: str) -> None:
         """Take a body, its headers but for those that are about its encoding, and what a log says of it."""
         self.plain = plain, b"%bcontent-length: %d\r\n" % (head, len(plain))
-        self.counts = counts
+        self.said = said
         self._head = head
         self._encoded: dict[bytes, tuple[bytes, bytes]] = {}
 
