@@ -22,7 +22,8 @@ async def protocol() -> None:
     from msgspec import Struct  # noqa: PLC0415
 
     from switchboard.mcp.greeting import Greeting  # noqa: PLC0415 - the others must not pay for it
-    from switchboard.mcp.protocol import Connection, Exchange, Result  # noqa: PLC0415
+    from switchboard.mcp.messages import Result  # noqa: PLC0415
+    from switchboard.mcp.protocol import Connection, Exchange  # noqa: PLC0415
     from switchboard.mcp.stdio import Input, Lines, Output, until_quiet  # noqa: PLC0415
     from switchboard.telemetry.logs import Log  # noqa: PLC0415
 

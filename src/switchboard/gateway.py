@@ -107,7 +107,8 @@ async def _converse(options: Options, consent: "Consent | None", opening: Openin
     from asyncio import Event, get_running_loop
 
     from switchboard.gateway_parts import Parts
-    from switchboard.mcp.protocol import INVALID_REQUEST, Connection, Fault, failed
+    from switchboard.mcp.messages import INVALID_REQUEST, Fault, failed
+    from switchboard.mcp.protocol import Connection
     from switchboard.mcp.stdio import LONGEST, Input, Lines, Output, until_quiet
 
     loop = get_running_loop()

@@ -16,7 +16,7 @@ from tests.leaks import WATCH, secret
 from tests.users import pressed
 
 from switchboard.catalog import errors
-from switchboard.mcp.protocol import INTERNAL_ERROR
+from switchboard.mcp.messages import INTERNAL_ERROR
 
 BROKEN = (sys.executable, str(Path(__file__).with_name("broken_gateway.py")))
 NOWHERE = "com.example.nowhere"

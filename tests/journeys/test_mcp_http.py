@@ -236,6 +236,15 @@ def test_a_batch_is_answered_together_where_its_version_has_batches(both: Both) 
     assert found[3]["error"]["code"] == -32601
 
 
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream", "*/*"])
+def test_a_batch_that_takes_back_all_that_it_asks_for_is_over(both: Both, accept: str) -> None:
+    """Nothing is left to be answered: its client is told so, and does not wait for ever."""
+    taken_back = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}
+    answer = post(both, [call("hold", 2), taken_back], MCP_Protocol_Version="2025-03-26", Accept=accept)
+
+    assert (answer.status_code, answer.content) == (202, b"")
+
+
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
 def test_a_client_gets_the_kind_of_answer_that_it_takes(both: Both, accept: str) -> None:
     """One that takes no stream gets the answer alone; one that takes only streams gets a short one."""

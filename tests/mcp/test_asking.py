@@ -11,7 +11,8 @@ import pytest
 from switchboard.catalog.errors import NotSupported
 from switchboard.mcp.asking import AskingClient
 from switchboard.mcp.greeting import Greeting
-from switchboard.mcp.protocol import Connection, Exchange, Result
+from switchboard.mcp.messages import Result
+from switchboard.mcp.protocol import Connection, Exchange
 from switchboard.telemetry.logs import Log
 
 Message = dict[str, Any]

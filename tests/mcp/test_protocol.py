@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from msgspec import Raw, Struct
 
 from switchboard.mcp.greeting import LEGACY, SERVER_INFO, Greeting
-from switchboard.mcp.protocol import Connection, Exchange, Fault, Method, Question, Result, Session
+from switchboard.mcp.messages import Fault, Result
+from switchboard.mcp.protocol import Connection, Exchange, Method, Question, Session
 from switchboard.mcp.sealing import Seal
 from switchboard.telemetry.logs import Log
 

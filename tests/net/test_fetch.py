@@ -4,14 +4,11 @@ import asyncio
 import socket
 import sys
 import threading
-from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
 
 import pytest
-import uvloop
 from tests.net.web import (
     Address,
     Asked,
@@ -358,12 +355,9 @@ def test_a_kept_connection_that_was_closed_meanwhile_fails_no_reading_call(web: 
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 @pytest.mark.parametrize("end", [hang_up, slam])
-def test_a_connection_that_was_closed_while_nobody_used_it_is_not_used(
-    web: Web, end: Reply, run: Callable[[Coroutine[Any, Any, None]], None]
-) -> None:
-    """So a call with an effect need not fail; whatever loop there is, and whoever has the number of its socket now."""
+def test_a_connection_that_was_closed_while_nobody_used_it_is_not_used(web: Web, end: Reply) -> None:
+    """So a call with an effect need not fail, whoever has the number of its socket now."""
 
     async def leave(asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reply(200)(asked, reader, writer)
@@ -381,7 +375,7 @@ def test_a_connection_that_was_closed_while_nobody_used_it_is_not_used(
 
             assert [asked.turn for asked in site.asked] == [1] * 5
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_a_call_with_an_effect_is_never_sent_twice(web: Web) -> None:

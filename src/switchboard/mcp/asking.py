@@ -11,7 +11,8 @@ from typing import Any, cast, final
 
 from switchboard.actions.ports import Client
 from switchboard.catalog.errors import NotSupported
-from switchboard.mcp.protocol import Exchange, Fault, Question
+from switchboard.mcp.messages import Fault
+from switchboard.mcp.protocol import Exchange, Question
 
 _ASK = "elicitation/create"
 _TITLED = "2025-11-25"

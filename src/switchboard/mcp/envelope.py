@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from switchboard.catalog.text import clean
 from switchboard.mcp.greeting import CLIENT_INFO, LEGACY, MODERN, PROTOCOL_VERSION
-from switchboard.mcp.protocol import INVALID_PARAMS, INVALID_REQUEST, UNSUPPORTED_VERSION, Fault, RequestId
+from switchboard.mcp.messages import INVALID_PARAMS, INVALID_REQUEST, UNSUPPORTED_VERSION, Fault, RequestId
 
 HEADER_MISMATCH = -32020
 VERSION = "MCP-Protocol-Version"

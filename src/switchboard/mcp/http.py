@@ -22,8 +22,7 @@ from switchboard.catalog.model import Caller
 from switchboard.mcp import results, streams
 from switchboard.mcp.envelope import VERSION, Envelope, Headers
 from switchboard.mcp.greeting import MODERN, Greeting
-from switchboard.mcp.progress import telling
-from switchboard.mcp.protocol import (
+from switchboard.mcp.messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -31,13 +30,12 @@ from switchboard.mcp.protocol import (
     MISSING_CAPABILITY,
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
-    Connection,
     Fault,
-    Method,
-    Session,
     expects_answer,
     failed,
 )
+from switchboard.mcp.progress import telling
+from switchboard.mcp.protocol import Connection, Method, Session
 from switchboard.mcp.sealing import Seal
 from switchboard.mcp.streams import Bell, Outbox, Receive, Send
 from switchboard.mcp.visitors import Visitors
@@ -282,6 +280,7 @@ class Endpoint:
             seal=self._seal,
             session=session,
             known=caller,
+            unanswered=outbox.end,
         )
         running = None if turn.modern else _running(turn.visit, turn.envelope.id)
         if running is not None:

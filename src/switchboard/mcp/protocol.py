@@ -1,4 +1,4 @@
-"""MCP on the wire, for one client: JSON-RPC 2.0 in both generations of the protocol.
+"""MCP with one client, in both generations of the protocol: who asks for what, and what is answered.
 
 Methods get an `Exchange` and return a result; they do not see which generation asks. A request that carries its own
 protocol version in `_meta` is served by itself (2026-07-28); any other belongs to the handshake of its connection
@@ -15,52 +15,52 @@ from secrets import token_hex
 from time import time
 from typing import Any, TypeVar, cast
 
-import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType, field
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from switchboard.catalog.model import Caller
 from switchboard.catalog.text import clean
-from switchboard.mcp.greeting import (
-    CLIENT_CAPABILITIES,
-    CLIENT_INFO,
-    LEGACY,
-    META,
-    MODERN,
-    PROTOCOL_VERSION,
-    Greeting,
+from switchboard.mcp.greeting import CLIENT_CAPABILITIES, LEGACY, META, MODERN, PROTOCOL_VERSION, Greeting
+from switchboard.mcp.messages import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    MOST_IN_A_BATCH,
+    PARSE_ERROR,
+    UNREADABLE,
+    UNSUPPORTED_VERSION,
+    Cancelled,
+    Fault,
+    Implementation,
+    Initialize,
+    Message,
+    Meta,
+    Params,
+    RequestId,
+    Result,
+    decode,
+    encode,
+    failed,
+    read_batch,
+    read_id,
+    read_message,
+    read_params,
+    succeeded,
+    try_id,
+    wants_answer,
+    what_is_wrong,
 )
 from switchboard.mcp.sealing import Seal
 from switchboard.telemetry.logs import Log, fault
 
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
-RESOURCE_NOT_FOUND = -32002
-MISSING_CAPABILITY = -32021
-UNSUPPORTED_VERSION = -32022
-
 _LONGEST_NAME = 100
-_LONGEST_MESSAGE = 1000
-_MOST_IN_A_BATCH = 1000
 _CLOSE_S = 2.0
 _BATCHES = frozenset({"2025-03-26", "2024-11-05"})
 _ONLY_LEGACY = frozenset({"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 _ONLY_MODERN = frozenset({"server/discover", "subscriptions/listen"})
 
-RequestId = int | str
 T = TypeVar("T")
-
-
-class Fault(Exception):
-    """The protocol was used wrongly; becomes a JSON-RPC error."""
-
-    def __init__(self, code: int, message: str, data: Mapping[str, object] | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.data = data
 
 
 class InputRequired(Exception):
@@ -96,57 +96,9 @@ class Session(Struct):
     """Whether the client has said that it is: nothing is sent to it before."""
 
 
-Result = dict[str, Any] | Raw
 Method = Callable[["Exchange"], Result | Awaitable[Result]]
 Reply = Callable[[bytes | None], None]
 """Takes the answer to a request; None says that there will be none, because the client took the request back."""
-
-
-class _Implementation(Struct):
-    name: str
-    version: str = ""
-
-
-class _Meta(Struct):
-    protocol_version: str | UnsetType = field(default=UNSET, name=PROTOCOL_VERSION)
-    capabilities: dict[str, Any] | UnsetType = field(default=UNSET, name=CLIENT_CAPABILITIES)
-    client: _Implementation | UnsetType = field(default=UNSET, name=CLIENT_INFO)
-    progress_token: int | str | UnsetType = field(default=UNSET, name="progressToken")
-
-
-class _Params(Struct):
-    meta: _Meta = field(default_factory=_Meta, name="_meta")
-    answers: dict[str, dict[str, Any]] | UnsetType = field(default=UNSET, name="inputResponses")
-    state: str | UnsetType = field(default=UNSET, name="requestState")
-
-
-class _Initialize(Struct):
-    protocol_version: str = field(name="protocolVersion")
-    capabilities: dict[str, Any] = {}
-    client: _Implementation | None = field(default=None, name="clientInfo")
-
-
-class _Cancelled(Struct):
-    request_id: RequestId = field(name="requestId")
-
-
-class _Message(Struct):
-    jsonrpc: str
-    id: Raw | UnsetType = UNSET
-    method: str | UnsetType = UNSET
-    params: Raw | UnsetType = UNSET
-    result: Raw | UnsetType = UNSET
-    error: Raw | UnsetType = UNSET
-
-
-_messages = msgspec.json.Decoder(_Message)
-_batches = msgspec.json.Decoder(list[Raw])
-_ids = msgspec.json.Decoder(RequestId)
-_common = msgspec.json.Decoder(_Params)
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.decode
-_NOTIFICATION = b'{"jsonrpc":"2.0","method":'
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Exchange:
@@ -159,7 +111,7 @@ class Exchange:
         method: str,
         params: bytes,
         *,
-        common: _Params,
+        common: Params,
         session: Session,
         modern: bool,
     ) -> None:
@@ -182,8 +134,8 @@ class Exchange:
             Fault: they are something else.
         """
         try:
-            return _decode(self._params, type=kind)
-        except _UNREADABLE as error:
+            return decode(self._params, type=kind)
+        except UNREADABLE as error:
             raise Fault(INVALID_PARAMS, f"{self.method}: {error}") from error
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
@@ -246,7 +198,7 @@ class Exchange:
 
     def _subject(self) -> str:
         """Return what a state is bound to: who asks for what with which parameters, answers and metadata aside."""
-        params = _decode(self._params, type=dict[str, Any])
+        params = decode(self._params, type=dict[str, Any])
         for key in ("_meta", "inputResponses", "requestState"):
             params.pop(key, None)
         return self._connection.seal.digest([self.method, self.caller.name, params])
@@ -265,14 +217,19 @@ class Connection:
         seal: Seal | None = None,
         session: Session | None = None,
         known: Caller | None = None,
+        unanswered: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare to talk; `known` is who the client is, where it has shown that: then its own word is not asked."""
+        """Prepare to talk; `known` is who the client is, where it has shown that: then its own word is not asked.
+
+        `unanswered` is told when everything that a message asked for was taken back.
+        """
         self.session = session or Session(caller=known or Caller())
         self._known = known
         self.seal = seal or Seal()
         self._methods = methods
         self._greeting = greeting
         self._send = send
+        self._unanswered = unanswered
         self._log = log
         self._running: dict[RequestId, Future[Result]] = {}
         self._unwanted: set[RequestId] = set()
@@ -295,7 +252,7 @@ class Connection:
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification."""
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
-        self._send(_encode(message if params is None else {**message, "params": params}))
+        self._send(encode(message if params is None else {**message, "params": params}))
 
     async def request(self, question: Question) -> dict[str, Any]:
         """Send a request of ours and wait for its answer; only the handshake protocol has such.
@@ -309,7 +266,7 @@ class Connection:
         self._asked[key] = answer
         try:
             message = {"jsonrpc": "2.0", "id": key, "method": question.method, "params": question.params}
-            self._send(_encode(message))
+            self._send(encode(message))
             return await answer
         except CancelledError:
             self.notify("notifications/cancelled", {"requestId": key})  # nobody waits any more: a form can go
@@ -335,41 +292,43 @@ class Connection:
             await wait(running, timeout=_CLOSE_S)
 
     def _reply(self, answer: bytes | None) -> None:
-        if answer is not None:
+        if answer is None:
+            self._unanswered()
+        else:
             self._send(answer)
 
     def _receive_batch(self, line: bytes) -> None:
         """Take several messages at once, as two old versions have it, and answer them together."""
         try:
-            messages = _batches.decode(line)
-        except _UNREADABLE as error:
+            messages = read_batch(line)
+        except UNREADABLE as error:
             self._send(failed(None, Fault(PARSE_ERROR, f"not JSON: {error}")))
             return
         if not messages or self.session.version not in _BATCHES:
             self._send(failed(None, Fault(INVALID_REQUEST, "this protocol version has no batches, and no empty ones")))
             return
-        if len(messages) > _MOST_IN_A_BATCH:
-            self._send(failed(None, Fault(INVALID_REQUEST, f"a batch has at most {_MOST_IN_A_BATCH} messages")))
+        if len(messages) > MOST_IN_A_BATCH:
+            self._send(failed(None, Fault(INVALID_REQUEST, f"a batch has at most {MOST_IN_A_BATCH} messages")))
             return
         given: list[bytes] = []
-        expected = sum(1 for message in messages if _wants_answer(bytes(message)))
+        expected = sum(1 for message in messages if wants_answer(bytes(message)))
 
         def gather(answer: bytes | None) -> None:
             nonlocal expected
             expected -= 1
             if answer is not None:
                 given.append(answer)
-            if not expected and given:
-                self._send(b"[" + b",".join(given) + b"]")
+            if not expected:
+                self._reply(b"[" + b",".join(given) + b"]" if given else None)
 
         for message in messages:
             self._take(bytes(message), gather)
 
     def _take(self, line: bytes, reply: Reply) -> None:
         try:
-            message = _messages.decode(line)
-        except _UNREADABLE as error:
-            reply(failed(*_what_is_wrong(line, error)))
+            message = read_message(line)
+        except UNREADABLE as error:
+            reply(failed(*what_is_wrong(line, error)))
             return
         if message.method is UNSET:
             self._take_answer(message, reply)
@@ -378,10 +337,10 @@ class Connection:
         else:
             self._take_request(message, reply)
 
-    def _take_request(self, message: _Message, reply: Reply) -> None:
+    def _take_request(self, message: Message, reply: Reply) -> None:
         request_id: RequestId | None = None
         try:
-            request_id = _read_id(message)
+            request_id = read_id(message)
             exchange = self._exchange(request_id, message)
             outcome = self._answer(exchange)
             if inspect.isawaitable(outcome):
@@ -392,21 +351,21 @@ class Connection:
             answer = self._refused(request_id, error)
         reply(answer)
 
-    def _exchange(self, request_id: RequestId, message: _Message) -> Exchange:
+    def _exchange(self, request_id: RequestId, message: Message) -> Exchange:
         if message.jsonrpc != "2.0":
             raise Fault(INVALID_REQUEST, "jsonrpc must be 2.0")
         if request_id in self._running:
             raise Fault(INVALID_REQUEST, f"request {request_id} is still running")
         params = b"{}" if message.params is UNSET else bytes(message.params)
         try:
-            common = _common.decode(params)
-        except _UNREADABLE as error:
+            common = read_params(params)
+        except UNREADABLE as error:
             raise Fault(INVALID_PARAMS, f"{message.method}: {error}") from error
         method = cast("str", message.method)
         session, modern = self._era(common.meta, method)
         return Exchange(self, request_id, method, params, common=common, session=session, modern=modern)
 
-    def _era(self, meta: _Meta, method: str) -> tuple[Session, bool]:
+    def _era(self, meta: Meta, method: str) -> tuple[Session, bool]:
         version = meta.protocol_version
         if version is UNSET:
             if method == "server/discover":
@@ -422,7 +381,7 @@ class Connection:
         caller = self._caller(None if meta.client is UNSET else meta.client)
         return Session(version=version, caller=caller, capabilities=meta.capabilities, ready=True), True
 
-    def _caller(self, said: _Implementation | None) -> Caller:
+    def _caller(self, said: Implementation | None) -> Caller:
         if self._known is not None:
             return self._known
         return Caller() if said is None else Caller.called(said.name, said.version)
@@ -434,14 +393,14 @@ class Connection:
         elif exchange.method == "server/discover":
             return self._greeting.discovered()
         elif exchange.method == "initialize":
-            return self._initialize(exchange.read(_Initialize))
+            return self._initialize(exchange.read(Initialize))
         elif exchange.method == "ping":
             return {}
         if method is None:
             raise Fault(METHOD_NOT_FOUND, f"Method not found: {clean(exchange.method, _LONGEST_NAME)}")
         return method(exchange)
 
-    def _initialize(self, asked: _Initialize) -> Result:
+    def _initialize(self, asked: Initialize) -> Result:
         result = self._greeting.initialized(asked.protocol_version)
         self.session.version = str(result["protocolVersion"])
         self.session.capabilities = asked.capabilities
@@ -481,7 +440,7 @@ class Connection:
             complete = self._greeting.complete()
             meta = {**cast("dict[str, object]", complete["_meta"]), **result.get("_meta", {})}
             result = {**result, "resultType": "complete", "_meta": meta}
-        return _succeeded(exchange.id, result)
+        return succeeded(exchange.id, result)
 
     def _refused(self, request_id: RequestId | None, error: BaseException) -> bytes:
         if isinstance(error, Fault):
@@ -501,8 +460,8 @@ class Connection:
             self.session.ready = True
         elif method == "notifications/cancelled" and params is not UNSET:
             try:
-                self._cancel(_decode(params, type=_Cancelled).request_id)
-            except _UNREADABLE:
+                self._cancel(decode(params, type=Cancelled).request_id)
+            except UNREADABLE:
                 return  # the protocol wants malformed cancellations ignored
 
     def _cancel(self, request_id: RequestId) -> None:
@@ -511,19 +470,19 @@ class Connection:
             self._unwanted.add(request_id)
             task.cancel()
 
-    def _take_answer(self, message: _Message, reply: Reply) -> None:
+    def _take_answer(self, message: Message, reply: Reply) -> None:
         """Take the client's answer to a question of ours; an answer to nothing is dropped."""
         if message.result is UNSET and message.error is UNSET:
-            reply(failed(_try_id(message), Fault(INVALID_REQUEST, "neither a request nor an answer")))
+            reply(failed(try_id(message), Fault(INVALID_REQUEST, "neither a request nor an answer")))
             return
-        waiting = self._asked.get(str(_try_id(message)))
+        waiting = self._asked.get(str(try_id(message)))
         if waiting is None or waiting.done():
             return
         try:
             if message.result is not UNSET:
-                waiting.set_result(_decode(message.result, type=dict[str, Any]))
+                waiting.set_result(decode(message.result, type=dict[str, Any]))
                 return
-        except _UNREADABLE:
+        except UNREADABLE:
             pass
         waiting.set_exception(Fault(INVALID_REQUEST, "the client could not answer"))
 
@@ -539,70 +498,6 @@ def _declares(capabilities: Mapping[str, Any], needed: Mapping[str, Any]) -> boo
         if name == "elicitation" and not inner and "form" not in declared and "url" in declared:
             return False
     return True
-
-
-def expects_answer(body: bytes) -> bool:
-    """Tell whether anything will be sent back for a message, or for any of a batch."""
-    if body.lstrip()[:1] != b"[":
-        return _wants_answer(body)
-    try:
-        messages = _batches.decode(body)
-    except _UNREADABLE:
-        return True
-    return not messages or len(messages) > _MOST_IN_A_BATCH or any(_wants_answer(bytes(item)) for item in messages)
-
-
-def is_answer(message: bytes) -> bool:
-    """Tell an answer, or several, from a notification: of what a connection sends, those begin with their method."""
-    return not message.startswith(_NOTIFICATION)
-
-
-def _wants_answer(line: bytes) -> bool:
-    try:
-        message = _messages.decode(line)
-    except _UNREADABLE:
-        return True
-    if message.method is UNSET:
-        return message.result is UNSET and message.error is UNSET
-    return message.id is not UNSET
-
-
-def _read_id(message: _Message) -> RequestId:
-    request_id = _try_id(message)
-    if request_id is None:
-        raise Fault(INVALID_REQUEST, "an id is a string or a whole number")
-    return request_id
-
-
-def _try_id(message: _Message) -> RequestId | None:
-    try:
-        return None if message.id is UNSET else _ids.decode(message.id)
-    except _UNREADABLE:
-        return None
-
-
-def _what_is_wrong(line: bytes, error: Exception) -> tuple[RequestId | None, Fault]:
-    """Tell text that is no JSON from JSON that is no message; the latter may still have an id to answer to."""
-    try:
-        document = _decode(line)
-    except _UNREADABLE:
-        return None, Fault(PARSE_ERROR, f"not JSON: {error}")
-    found: object = cast("dict[str, object]", document).get("id") if isinstance(document, dict) else None
-    request_id = found if isinstance(found, int | str) and not isinstance(found, bool) else None
-    return request_id, Fault(INVALID_REQUEST, f"not a JSON-RPC message: {error}")
-
-
-def _succeeded(request_id: RequestId, result: Result) -> bytes:
-    # In one go: a long list that is copied once more costs 90 µs, mostly of the system's for fresh memory.
-    return _encode({"jsonrpc": "2.0", "id": request_id, "result": result})
-
-
-def failed(request_id: RequestId | None, fault: Fault) -> bytes:
-    """Return an error as a message."""
-    error: dict[str, object] = {"code": fault.code, "message": clean(fault.message, _LONGEST_MESSAGE)}
-    if fault.data is not None:
-        error["data"] = fault.data
-    return _encode({"jsonrpc": "2.0", "id": request_id, "error": error})
 
 
 SUBSCRIPTION = META + "subscriptionId"

@@ -4,7 +4,6 @@ Names are looked up in threads of their own, because the system can take long ov
 """
 
 import asyncio
-import select
 import socket
 import ssl
 from collections import deque
@@ -12,12 +11,13 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 from threading import Lock, Thread
-from typing import Any, NamedTuple, cast, final
+from typing import Any, NamedTuple, final
 
 import httpcore2
 
 from switchboard.catalog.errors import ServiceUnavailable, UnknownHost
 from switchboard.net.guard import Address
+from switchboard.net.wires import Wire
 
 Resolver = Callable[[str, int], Awaitable[Sequence[Address]]]
 
@@ -127,7 +127,6 @@ class Pinned(httpcore2.AsyncNetworkBackend):
     def __init__(self, objection: Callable[[Address], str | None], resolve: Resolver) -> None:
         self._objection = objection
         self._resolve = resolve
-        self._sockets = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
 
     async def connect_tcp(
         self,
@@ -146,7 +145,13 @@ class Pinned(httpcore2.AsyncNetworkBackend):
         return await self._connect(last, port, None)
 
     async def _connect(self, address: Address, port: int, seconds: float | None) -> httpcore2.AsyncNetworkStream:
-        return _Stream(await self._sockets.connect_tcp(str(address), port, seconds))
+        try:
+            async with asyncio.timeout(seconds):
+                return _Stream(await Wire.to(str(address), port))
+        except TimeoutError as error:
+            raise httpcore2.ConnectTimeout from error
+        except OSError as error:
+            raise httpcore2.ConnectError from error
 
     async def _allowed(self, host: str, port: int) -> Sequence[Address]:
         addresses = await self._addresses(host, port)
@@ -176,78 +181,62 @@ class Pinned(httpcore2.AsyncNetworkBackend):
 
 @final
 class _Stream(httpcore2.AsyncNetworkStream):
-    """A connection that closes when its handshake is cancelled, and knows whether an answer has begun."""
+    """A connection that knows whether an answer has begun. One limit stands around everything: none has its own."""
 
-    def __init__(self, inner: httpcore2.AsyncNetworkStream) -> None:
-        self._inner = inner
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
         self._used = False
         self._heard = False
         self._unsent = bytearray()
-        self._is_readable = _readable(inner.get_extra_info("socket"))
 
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - the base class has it so
+        del timeout
         # An answer may come before everything was taken: what cannot be written does not keep it from being read.
         with suppress(httpcore2.WriteError):
-            await self._flush(timeout)
+            await self._flush()
         try:
-            data = await self._inner.read(max_bytes, timeout)
-        except (httpcore2.ReadError, OSError) as error:
+            data = await self._wire.read(max_bytes)
+        except OSError as error:
             if self._used and not self._heard:
                 raise Stale from error
-            raise
+            raise httpcore2.ReadError from error
         if not data and not self._heard:
             raise Stale if self._used else httpcore2.ReadError
         self._heard = True
         return data
 
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as above
+        del timeout
         # HTTP/1.1: nothing is written after the first byte of an answer but the next request.
         self._used, self._heard = self._used or self._heard, False
         # Head and body go out together, when there is much of it or somebody waits for the answer.
         self._unsent += buffer
         if len(self._unsent) > _SENT_TOGETHER:
-            await self._flush(timeout)
+            await self._flush()
 
-    async def _flush(self, timeout: float | None) -> None:  # noqa: ASYNC109
+    async def _flush(self) -> None:
         if self._unsent:
             unsent, self._unsent = bytes(self._unsent), bytearray()
-            await self._inner.write(unsent, timeout)
+            try:
+                await self._wire.write(unsent)
+            except OSError as error:
+                raise httpcore2.WriteError from error
 
     async def aclose(self) -> None:
-        await self._inner.aclose()
+        await self._wire.close()
 
     async def start_tls(
         self,
         ssl_context: ssl.SSLContext,
         server_hostname: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109
+        timeout: float | None = None,  # noqa: ASYNC109 - as above
     ) -> httpcore2.AsyncNetworkStream:
+        del timeout
         try:
-            return _Stream(await self._inner.start_tls(ssl_context, server_hostname, timeout))
-        except BaseException:
-            # httpcore2 2.16 closes for an Exception only, and leaves the socket of a cancelled handshake open.
-            await self.aclose()
-            raise
+            await self._wire.encrypt(ssl_context, server_hostname)
+        except OSError as error:
+            raise httpcore2.ConnectError from error
+        return self
 
     def get_extra_info(self, info: str) -> Any:
-        # The pool asks this of every idle connection twice for each call; anyio's way to the socket is a long one.
-        if info == "is_readable" and self._is_readable is not None:
-            return self._is_readable()
-        return self._inner.get_extra_info(info)
-
-
-def _readable(connected: object) -> Callable[[], bool] | None:
-    """Return how to tell whether something can be read from a socket, where the system has a quick way.
-
-    The loop may have closed the socket meanwhile, and its number may be another one's by now: then there is an end to
-    be read here.
-    """
-    fileno = cast("Callable[[], int] | None", getattr(connected, "fileno", None))  # uvloop's only look like sockets
-    if fileno is None or not hasattr(select, "poll"):
-        return None
-    number = fileno()
-    if number < 0:
-        return None
-    poll = select.poll()
-    poll.register(number, select.POLLIN)
-    return lambda: fileno() != number or bool(poll.poll(0))
+        return self._wire.is_readable() if info == "is_readable" else self._wire.info(info)

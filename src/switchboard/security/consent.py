@@ -28,7 +28,7 @@ from switchboard.security.consent_forms import Matter, app_name, consent_form, i
 from switchboard.security.grants import Confirmed, Decision, Record, Verdict, decided, judge
 from switchboard.security.records import Records
 from switchboard.security.tools import Seen, seen
-from switchboard.security.trust import Contacts, Differences, Vouched, confirmation, differences, places
+from switchboard.security.trust import Contacts, Differences, Vouched, confirmation, differences
 
 _ONCE_S = 600.0
 _ROUNDS = 3
@@ -220,7 +220,7 @@ class UsersConsent(Consent):
         return look.tools
 
     async def _vouched(self, owner: Owner, record: Record) -> Mapping[str, Vouched]:
-        if not isinstance(owner, App) or not places(owner):
+        if not isinstance(owner, App):
             return {}
         known = self._contacts.known(owner)
         if known is not None:

@@ -105,16 +105,22 @@ class Contacts:
         self._fetch = fetch
         self._clock = clock
         self._seen: Cache[str, tuple[float, Vouched]] = Cache(caches.most(_MOST_SEEN))
+        self._places: Cache[str, tuple[App, tuple[str, ...]]] = Cache(caches.most(_MOST_SEEN))
 
     def known(self, app: App) -> dict[str, Vouched] | None:
-        """Return who vouches for every place of an app, if all were looked at lately."""
+        """Return who vouches for every place of an app, if all were looked at lately; nobody for one that has none."""
         now, found = self._clock.passed(), dict[str, Vouched]()
-        for place in places(app):
+        for place in self._places_of(app):
             until, vouched = self._seen.get(place, (0.0, None))
             if vouched is None or until < now:
                 return None
             found[place] = vouched
         return found
+
+    def _places_of(self, app: App) -> tuple[str, ...]:
+        """Return the places of an app; to read its addresses with every call costs more than to look them up."""
+        known, found = self._places.get(app.id, (None, ()))
+        return found if known is app else self._places.keep(app.id, (app, places(app)))[1]
 
     async def look(self, app: App, confirmed: Container[str] = ()) -> dict[str, Vouched]:
         """Return who vouches for every place of an app.

@@ -24,15 +24,8 @@ from starlette.routing import Route
 from tests.mcp.conformance.fixture import GREETING, Fixture, header_parameters
 
 from switchboard.mcp.greeting import LEGACY, PROTOCOL_VERSION
-from switchboard.mcp.protocol import (
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    Connection,
-    Fault,
-    Session,
-    failed,
-)
+from switchboard.mcp.messages import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Fault, failed
+from switchboard.mcp.protocol import Connection, Session
 from switchboard.mcp.sealing import Seal
 from switchboard.telemetry.logs import Log
 
