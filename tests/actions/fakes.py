@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from switchboard.actions.app_ports import AppStore, StoredApp
 from switchboard.actions.ports import Clock
 from switchboard.actions.store_ports import AgentStore, ExecutionStore, Note, StoredAgent
-from switchboard.catalog.errors import ServiceUnavailable
+from switchboard.catalog.errors import ServiceUnavailable, Unconfirmed
 from switchboard.catalog.executions import Ended, Execution
 from switchboard.catalog.health import State
 from switchboard.store.notes import MOST_NOTES, fitting
@@ -256,7 +256,7 @@ class MemoryExecutions(ExecutionStore):
     def _say(self, what: str) -> None:
         if what in self.unheard:
             self.unheard.remove(what)
-            raise ServiceUnavailable("The connection to the store was lost.")
+            raise Unconfirmed("The connection to the store was lost.")
 
     def _check(self) -> None:
         if self.down:

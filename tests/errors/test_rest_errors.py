@@ -3,12 +3,15 @@
 import sqlite3
 import sys
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.databases import Postgres
 from tests.errors.rows import Row, missing, name_of
 from tests.gateways import Page, Site, web_app
+from tests.instances import running, until
 from tests.servers import ControlPlane, registration
 from tests.support import requirement
 
@@ -309,7 +312,36 @@ def test_what_has_ended_cannot_be_cancelled_and_says_so(ground: Ground) -> None:
     assert missing(said["message"], f"{ended} has ended already: failed", "Nothing is left to cancel") == []
 
 
-INSIDE = (errors.InternalError,)
+def test_what_the_database_did_not_confirm_is_refused_for_now(tmp_path: Path, postgres: Postgres) -> None:
+    """Its connection breaks off in the middle; nobody knows whether it was done, so the caller is told to try again."""
+    url = postgres.new()
+    lock = "DO $$ BEGIN LOCK TABLE switchboard.executions; PERFORM pg_sleep(60); END $$"
+    here = "FROM pg_stat_activity WHERE datname = current_database()"
+    asleep, waiting = f"{here} AND wait_event = 'PgSleep'", f"{here} AND wait_event_type = 'Lock'"
+
+    def are(them: str) -> bool:
+        return bool(postgres.execute("SELECT 1 " + them, url))
+
+    def end(them: str) -> None:
+        postgres.execute("SELECT pg_terminate_backend(pid) " + them, url)
+
+    with running(tmp_path, url, 1) as (plane,), ThreadPoolExecutor(2) as threads:
+        plane.register(registration("writer", skills={"go": []}))
+        holding = threads.submit(postgres.execute, lock, url)
+        until(lambda: are(asleep))
+        asking = threads.submit(plane.client.post, "/api/v1/execute/async/writer.go", json={"input": {}})
+        until(lambda: are(waiting))
+        end(waiting)
+        refused = asking.result()
+        end(asleep)
+        assert holding.exception() is not None
+
+    said = refused.json()
+    assert (refused.status_code, said["error"], refused.headers["retry-after"]) == (503, "service_unavailable", "1")
+    assert missing(said["message"], "The database does not answer", "Try again, and look at it") == []
+
+
+INSIDE = (errors.InternalError, errors.Unconfirmed)
 """What a test of its own provokes above."""
 NEVER = {
     errors.AuthRequired: "agents have no sign-in; a caller without a key is told so with the word of AuthInvalid",

@@ -11,7 +11,7 @@ from tests.databases import Postgres, migrations
 from tests.store.test_executions import end, execution
 from tests.store.test_stores import stored
 
-from switchboard.catalog.errors import ServiceUnavailable
+from switchboard.catalog.errors import ServiceUnavailable, Unconfirmed
 from switchboard.catalog.health import State
 from switchboard.store.postgres import PostgresStore
 from switchboard.telemetry.clock import SharedClock
@@ -221,6 +221,30 @@ def test_what_a_gone_instance_left_is_claimed_once_and_can_no_longer_be_sent_by_
             assert list(await asleep.membership.claim(100)) == []
             owner = one if await one.executions.is_ours("e1") else other
             assert await owner.executions.hand("e1", 2.0, "i")
+
+    asyncio.run(story())
+
+
+def test_a_connection_that_breaks_off_in_the_middle_is_told_from_one_that_could_not_be_made(postgres: Postgres) -> None:
+    """Only in the middle it may have been done: whoever was told no has to look again."""
+    url = postgres.new()
+
+    async def story() -> None:
+        async with Instances(url, 1) as (store,):
+            holder = await asyncpg.connect(url)
+            await holder.execute("BEGIN; LOCK TABLE switchboard.executions")
+            accepting = asyncio.ensure_future(store.executions.accept(execution("e1")))
+            waiting = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%executions%'"
+            while (process := await holder.fetchval(waiting)) is None:  # noqa: ASYNC110 - what is waited for is in the database
+                await asyncio.sleep(0.01)
+            await holder.execute(f"SELECT pg_terminate_backend({process})")
+            with pytest.raises(Unconfirmed):
+                await accepting
+            await holder.close()
+        with pytest.raises(ServiceUnavailable) as refused:
+            await store.executions.accept(execution("e1"))
+
+        assert not isinstance(refused.value, Unconfirmed)
 
     asyncio.run(story())
 

@@ -34,6 +34,7 @@ from switchboard.catalog.errors import (
     InvalidRequest,
     NotFound,
     ServiceUnavailable,
+    Unconfirmed,
     UnknownApp,
     UnknownTool,
 )
@@ -131,7 +132,7 @@ class Executions(Followers):
         with self._accepting(live.execution.id):
             try:
                 accepted = await self._store.accept(live.execution)
-            except ServiceUnavailable:
+            except Unconfirmed:
                 self._recovery.doubt(live.execution)
                 raise
             if accepted.id != live.execution.id:

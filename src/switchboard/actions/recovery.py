@@ -37,6 +37,8 @@ class Recovery(Followers):
         self._clock = clock
         self._rules = rules
         self._gone: dict[str, TimerHandle] = {}
+        self._doubtful: dict[str, bool] = {}
+        """Executions that may be in the store, and whether their callers can ask for them again."""
 
     async def take_over(self, left: Sequence[Execution]) -> None:
         """Look after executions that another process has left: send what was not sent, wait for reports of the rest.
@@ -67,28 +69,32 @@ class Recovery(Followers):
 
     def doubt(self, execution: Execution) -> None:
         """Find out what became of an execution whose caller was told no, because the store did not say yes."""
-        self._ledger.spawn(self._clear_up(execution))
+        self._doubtful[execution.id] = execution.idempotency_key is not None
+        if len(self._doubtful) == 1:
+            self._ledger.spawn(self._clear_up())
 
-    async def _clear_up(self, execution: Execution) -> None:
-        """Run what the store has after all if its caller can ask for it again; end it if he cannot.
-
-        Whoever has sent a key repeats it, is told that it was accepted, and waits. Anybody else has given up, or has
-        sent it once more: then it must not be done twice.
-        """
-        while True:
+    async def _clear_up(self) -> None:
+        """See to everything doubtful, one after the other, as soon as the store answers."""
+        while self._doubtful:
+            execution_id, may_be_repeated = next(iter(self._doubtful.items()))
             try:
-                if execution.idempotency_key is None:
-                    why = "the store did not confirm it in time, and its caller was told so"
-                    await self._store.settle(execution.id, self._ledger.failed(why, "not_accepted"))
-                    return
-                found = (await self._store.executions([execution.id])).get(execution.id)
-                if found is not None and found.ended is None and await self._store.is_ours(found.id):
-                    await self.take_over([found])
+                await (self._adopt(execution_id) if may_be_repeated else self._withdraw(execution_id))
             except ServiceUnavailable as error:
-                self._ledger.not_saved(execution.id, error)
+                self._ledger.not_saved(execution_id, error)
                 await sleep(self._rules.retry_s)
             else:
-                return
+                del self._doubtful[execution_id]
+
+    async def _adopt(self, execution_id: str) -> None:
+        """Run what the store has after all: whoever has sent a key repeats it, is told yes, and waits."""
+        found = (await self._store.executions([execution_id])).get(execution_id)
+        if found is not None and found.ended is None and await self._store.is_ours(execution_id):
+            await self.take_over([found])
+
+    async def _withdraw(self, execution_id: str) -> None:
+        """End what the store has after all: its caller has given up, or sent it once more; it is not done twice."""
+        why = "the store did not confirm it in time, and its caller was told so"
+        await self._store.settle(execution_id, self._ledger.failed(why, "not_accepted"))
 
     def agent_gone(self, agent_id: str) -> None:
         """Note that an agent is inactive; if it stays so, what it was working on has failed."""

@@ -33,7 +33,7 @@ class Note(Struct, frozen=True, kw_only=True):
 class ExecutionStore(Protocol):
     """What is remembered of executions. What a method has returned from is on disk.
 
-    Raises (every method): ServiceUnavailable when the store does not answer.
+    Raises (every method): ServiceUnavailable when the store does not answer; Unconfirmed when it may have done it.
     """
 
     async def accept(self, execution: Execution) -> Execution:

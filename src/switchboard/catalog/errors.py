@@ -241,6 +241,10 @@ class Unreached(ServiceUnavailable):
     """No connection could be made, so nothing was sent: whatever was wanted has not happened."""
 
 
+class Unconfirmed(ServiceUnavailable):
+    """The store was told to do something, and did not say whether it has."""
+
+
 class UnknownHost(Unreached):
     """The name of a host cannot be looked up: it does not exist, or there is no network."""
 

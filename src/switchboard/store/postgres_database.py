@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, final
 
-from switchboard.catalog.errors import ServiceUnavailable
+from switchboard.catalog.errors import ServiceUnavailable, Unconfirmed
 from switchboard.store import postgres_address
 from switchboard.telemetry.clock import SharedClock
 
@@ -216,7 +216,7 @@ class Database:
         """Do the work in one transaction, and return what it returns once that is committed.
 
         Raises:
-            ServiceUnavailable: it is not known to be committed.
+            ServiceUnavailable: it was not begun; or, as Unconfirmed, it is not known to be committed.
         """
 
         async def together(connection: Connection) -> Result:
@@ -229,7 +229,7 @@ class Database:
         """Do work that is a single statement, which is a transaction of its own.
 
         Raises:
-            ServiceUnavailable: it is not known to be done.
+            ServiceUnavailable: it was not begun; or, as Unconfirmed, it is not known to be done.
         """
         return await self._done(work)
 
@@ -266,14 +266,16 @@ class Database:
             raise ServiceUnavailable("The database is not open.")
         if self._clock.passed() < self._rest_until:
             raise ServiceUnavailable("The database does not answer. Try again, and look at it.")
+        begun = False
         try:
             async with pool.acquire(timeout=CONNECT_S) as connection:
                 self._rest_s = _SHORTEST_REST_S
+                begun = True
                 return await work(connection)
         except self._foreign as error:
             if isinstance(error, (OSError, TimeoutError, *self._gone)):
                 self._rest(error)
-            raise _silent(error) from error
+            raise _silent(error, Unconfirmed if begun else ServiceUnavailable) from error
 
     def _rest(self, error: BaseException) -> None:
         """Leave a database alone that could not be reached; one that only ended a connection may be asked at once."""
@@ -298,12 +300,10 @@ def original(text: str) -> str:
     return text.replace("\x1b0", "\x00").replace("\x1b1", "\x1b") if "\x1b" in text else text
 
 
-def _silent(error: BaseException) -> ServiceUnavailable:
+def _silent(error: BaseException, kind: type[ServiceUnavailable] = ServiceUnavailable) -> ServiceUnavailable:
     """Say that the database does not answer: the kind of the error, never its text, which may quote anything."""
     state = getattr(error, "sqlstate", None)
-    return ServiceUnavailable(
-        f"The database does not answer: {state or type(error).__name__}. Try again, and look at it."
-    )
+    return kind(f"The database does not answer: {state or type(error).__name__}. Try again, and look at it.")
 
 
 async def _closed(connection: Connection) -> None:
