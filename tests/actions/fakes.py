@@ -209,6 +209,7 @@ class MemoryExecutions(ExecutionStore):
         if known is None or known.ended is not None:
             return known, False
         self.rows[execution_id] = replace(known, status=ended.status, ended=ended)
+        self._say("settle")
         return self.rows[execution_id], True
 
     async def executions(self, ids: Sequence[str]) -> Mapping[str, Execution]:

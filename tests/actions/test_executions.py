@@ -1082,6 +1082,98 @@ def test_what_was_accepted_without_a_word_is_not_run_for_who_cannot_ask_for_it_a
     tell(story)
 
 
+@pytest.mark.parametrize("key", ["k", None])
+def test_what_the_store_takes_in_later_than_anybody_waits_is_seen_to_as_well(key: str | None) -> None:
+    """It was told, the connection was lost, and it does what it was told after everybody has looked."""
+
+    async def story(plane: Plane, server: AgentServer) -> None:
+        server.answer = says(1)
+        plane.rows.unheard.add("accept")
+        with pytest.raises(ServiceUnavailable):
+            await plane.submit(idempotency_key=key)
+        [(execution_id, late)] = plane.rows.rows.items()
+        plane.rows.rows.clear()
+        await asyncio.sleep(0.05)
+        plane.rows.rows[execution_id] = late
+        await until(lambda: plane.rows.rows[execution_id].ended is not None)
+
+        ended = plane.rows.rows[execution_id].ended
+        assert ended is not None
+        assert (ended.status, ended.reason) == (("succeeded", None) if key else ("failed", "not_accepted"))
+        assert len(server.calls) == (1 if key else 0)
+
+    tell(story)
+
+
+def test_what_another_has_sent_meanwhile_is_left_to_him() -> None:
+    """He took over what the store had, and his agent is at work on it."""
+
+    async def story(plane: Plane, server: AgentServer) -> None:
+        plane.rows.unheard.add("accept")
+        with pytest.raises(ServiceUnavailable):
+            await plane.submit()
+        [execution_id] = plane.rows.rows
+        plane.rows.rows[execution_id] = running(execution_id)
+        await asyncio.sleep(0.05)
+
+        assert plane.rows.rows[execution_id].status == "running"
+        assert server.calls == []
+
+    tell(story)
+
+
+def test_what_never_came_to_the_store_is_not_looked_for_for_ever() -> None:
+    """After some minutes it will not come any more; and the next doubt is looked into all the same."""
+
+    async def story(plane: Plane, _: AgentServer) -> None:
+        for _turn in range(2):
+            plane.rows.unheard.add("accept")
+            with pytest.raises(ServiceUnavailable):
+                await plane.submit()
+            plane.rows.rows.clear()
+            before = len(asyncio.all_tasks())
+            plane.clock.time += 601
+            await until(lambda before=before: len(asyncio.all_tasks()) < before)
+
+    tell(story)
+
+
+def test_an_end_that_was_noted_without_a_word_is_told_once() -> None:
+    """Nobody has been told of it yet, and the agent says it only once."""
+
+    async def story(plane: Plane, server: AgentServer) -> None:
+        server.answer = says(1)
+        plane.rows.unheard.add("settle")
+        execution_id = await plane.submit(webhook=HOOK)
+        await until(lambda: len(plane.post.told) == 1)
+        await asyncio.sleep(0.05)
+
+        assert [told["execution_id"] for _, told in plane.post.told] == [execution_id]
+        assert plane.rows.unheard == set()
+        assert (await plane.end_of(execution_id)).result == b"1"
+
+    tell(story)
+
+
+def test_a_report_that_was_noted_without_a_word_is_told_once_however_often_it_is_repeated() -> None:
+    """The agent is told to try again, and does."""
+
+    async def story(plane: Plane, _: AgentServer) -> None:
+        execution_id = await plane.submit(webhook=HOOK)
+        await until(lambda: plane.rows.rows[execution_id].acknowledged_at is not None)
+        plane.rows.unheard.add("settle")
+        with pytest.raises(ServiceUnavailable):
+            await plane.report(execution_id, result=Json(b"1"))
+        plane.clock.time += 1
+        await plane.report(execution_id, result=Json(b"1"))
+        await until(lambda: len(plane.post.told) == 1)
+        await asyncio.sleep(0.05)
+
+        assert len(plane.post.told) == 1
+
+    tell(story)
+
+
 def test_the_end_of_a_synchronous_execution_is_remembered_when_the_store_is_back() -> None:
     """Its caller does not wait for that."""
 

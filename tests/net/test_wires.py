@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.net.web import Web
 
 from switchboard.net.wires import Wire
 
@@ -25,7 +26,7 @@ async def connected(serve: Serve) -> AsyncGenerator[Wire]:
         async with asyncio.timeout(LIMIT_S):
             yield wire
     finally:
-        await wire.close()
+        wire.close()
         server.close()
 
 
@@ -118,3 +119,60 @@ def test_who_waits_for_something_learns_that_the_connection_broke_off() -> None:
             assert wire.is_readable()
 
     asyncio.run(story())
+
+
+def test_nothing_is_lost_of_what_somebody_sends_before_he_ends_it(web: Web) -> None:
+    """Encrypted, more than is kept here, read late, and without a goodbye."""
+    sent = bytes(range(256)) * 8 * 1024
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with web.serving().wrap_socket(connection, server_side=True) as encrypted:
+            encrypted.sendall(sent)
+
+    async def story() -> None:
+        serving = asyncio.get_running_loop().run_in_executor(None, serve)
+        wire = await Wire.to("127.0.0.1", listener.getsockname()[1])
+        async with asyncio.timeout(LIMIT_S):
+            await wire.encrypt(web.trust(), "shop.test")
+            gathered = bytearray()
+            while piece := await wire.read(65536):
+                gathered += piece
+                await asyncio.sleep(0.002)
+            await serving
+        wire.close()
+
+        assert gathered == sent
+
+    with listener:
+        asyncio.run(story())
+
+
+def test_who_has_been_left_can_hang_up(web: Web) -> None:
+    """Also on an encrypted connection, and as often as one likes."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        encrypted = web.serving().wrap_socket(connection, server_side=True)
+        encrypted.unwrap()
+        encrypted.close()
+
+    async def story() -> None:
+        serving = asyncio.get_running_loop().run_in_executor(None, serve)
+        wire = await Wire.to("127.0.0.1", listener.getsockname()[1])
+        async with asyncio.timeout(LIMIT_S):
+            await wire.encrypt(web.trust(), "shop.test")
+            assert await wire.read(10) == b""
+            await serving
+        wire.close()
+        wire.close()
+        await asyncio.sleep(0.01)
+
+        assert wire.is_readable()
+        with pytest.raises(OSError):  # noqa: PT011 - which one is the system's affair
+            await wire.write(b"more")
+
+    with listener:
+        asyncio.run(story())

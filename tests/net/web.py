@@ -167,9 +167,13 @@ class Web:
 
     def site(self, pages: Mapping[str, Reply], at: str = "127.0.0.1") -> Site:
         """Build a site that speaks https."""
+        return Site(pages, self.serving(), at=at)
+
+    def serving(self) -> ssl.SSLContext:
+        """Serve under our certificate."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self._certificate, self._key)
-        return Site(pages, context, at=at)
+        return context
 
     def trust(self) -> ssl.SSLContext:
         """Trust our certificate, and no other."""

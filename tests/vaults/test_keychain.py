@@ -15,7 +15,7 @@ from tests.vaults.keyrings import LEFT_OPEN, Keyring, secret_service
 
 from switchboard.catalog.errors import VaultUnavailable
 from switchboard.vaults.keychain import Keychain
-from switchboard.vaults.keyring_backends import Backend, choose
+from switchboard.vaults.keyring_backends import Backend, choose, is_passing
 
 pytestmark = LEFT_OPEN
 
@@ -427,3 +427,18 @@ def test_a_keychain_that_falls_over_each_time_is_asked_twice_and_no_more(tmp_pat
         Keychain(tmp_path / "vault", lambda: falling).read("name")
 
     assert falling.asked == 3
+
+
+def test_a_user_who_says_no_is_not_asked_again() -> None:
+    """For the library that is an item which does not exist."""
+    from keyring.errors import InitError  # noqa: PLC0415
+    from secretstorage import ItemNotFoundException, PromptDismissedException  # noqa: PLC0415
+
+    def wrapped(cause: Exception) -> InitError:
+        error = InitError("Failed to create the collection.")
+        error.__cause__ = cause
+        return error
+
+    causes = (PromptDismissedException("no"), ItemNotFoundException("gone"))
+    assert [is_passing(error) for cause in causes for error in (cause, wrapped(cause))] == [False, False, True, True]
+    assert not is_passing(OSError())

@@ -19,7 +19,7 @@ from switchboard.actions.ledger import Ledger, Live, Rules
 from switchboard.actions.ports import Call, Clock, Outcome
 from switchboard.actions.store_ports import ExecutionStore
 from switchboard.catalog.bindings import Json
-from switchboard.catalog.errors import CallTimeout, ServiceUnavailable, SwitchboardError, UnknownApp
+from switchboard.catalog.errors import CallTimeout, ServiceUnavailable, SwitchboardError, Unconfirmed, UnknownApp
 from switchboard.catalog.executions import Ended, EndStatus, Execution
 from switchboard.catalog.model import Agent, Caller, Capability
 from switchboard.telemetry.logs import Log, fault
@@ -181,9 +181,8 @@ class Dispatch:
         return agent, capability
 
     async def _hand(self, live: Live, agent: Agent) -> bool:
-        # The same moment when it is tried again: the store may have noted it, and only the answer was lost.
-        at = live.handing_at = live.handing_at or self._clock.now()
-        if live.stored and not await self._store.hand(live.execution.id, at, agent.instance_id):
+        at = live.handing_at or self._clock.now()
+        if live.stored and not await self._noted(live, at, agent):
             await self._look_again(live)
             return False
         if live.execution.ended is not None:
@@ -192,6 +191,14 @@ class Dispatch:
         if not live.stored and self._ledger.is_shared:
             await self._show(live)
         return True
+
+    async def _noted(self, live: Live, at: float, agent: Agent) -> bool:
+        """Note in the store that it is about to be sent; tell whether it may be."""
+        try:
+            return await self._store.hand(live.execution.id, at, agent.instance_id)
+        except Unconfirmed:
+            live.handing_at = at  # it may have been noted: the next time it is the same word, of the same moment
+            raise
 
     async def _show(self, live: Live) -> None:
         """Let the other instances know what is only in memory here: its agent may report to any of them."""

@@ -236,10 +236,11 @@ class Executions(Followers):
         ended = _bounded(ended)
         try:
             execution, _ = await self._ledger.settle(execution_id, ended)
-        except ServiceUnavailable:
+        except ServiceUnavailable as error:
             # The agent tries a few times and then never again, so its word is kept here until it is in the store.
             if execution_id in self._ledger.live:
-                self._ledger.spawn(self._ledger.settle_surely(execution_id, ended))
+                again = isinstance(error, Unconfirmed)
+                self._ledger.spawn(self._ledger.settle_surely(execution_id, ended, again=again))
             raise
         if execution is None:
             raise _unknown(execution_id)

@@ -18,7 +18,7 @@ from switchboard.actions.execute import Execute
 from switchboard.actions.lanes import Lane
 from switchboard.actions.ports import Clock, Messenger
 from switchboard.actions.store_ports import ExecutionStore
-from switchboard.catalog.errors import ServiceUnavailable, SwitchboardError
+from switchboard.catalog.errors import ServiceUnavailable, SwitchboardError, Unconfirmed
 from switchboard.catalog.executions import Ended, EndStatus, Execution, Webhook
 from switchboard.telemetry.logs import Log
 
@@ -56,7 +56,7 @@ class Live:
         self.nested = nested
         """Whether something that runs wants it: that holds a place already, and waits for this."""
         self.handing_at: float | None = None
-        """When it was to be sent, as the store was told; whether it has heard of it is not known yet."""
+        """When it was to be sent, as the store was told, which did not say whether it has noted it."""
         self.done = Event()
         self.task: Task[None] | None = None
         self.lane: Lane[Live] | None = None
@@ -135,18 +135,24 @@ class Ledger:
         every = (live.execution for live in self.live.values())
         return [one for one in every if one.agent_id == agent_id and one.handed_at is not None]
 
-    async def settle(self, execution_id: str, ended: Ended, *, stop: bool = False) -> tuple[Execution | None, bool]:
+    async def settle(
+        self, execution_id: str, ended: Ended, *, stop: bool = False, again: bool = False
+    ) -> tuple[Execution | None, bool]:
         """Note an end; `stop` says that nobody waits for the agent's answer any more.
+
+        `again` says that the store was told this very end before and did not confirm it: then it is the first, if it is
+        there, for nobody has been told of it yet.
 
         Raises:
             ServiceUnavailable: the store does not answer.
         """
         live, recent = self.live.get(execution_id), self._recent.get(execution_id)
-        if live is None and recent is not None:
+        if live is None and recent is not None and not (again and recent.ended == ended):
             return recent, False
         execution, first = None, False
         if live is None or live.stored:
             execution, first = await self._store.settle(execution_id, ended)
+            first = first or (again and execution is not None and execution.ended == ended)
         # It lives in memory only, or it does since a standby that was behind leads: then the store has lost it.
         if execution is None and live is not None:
             first = live.execution.ended is None
@@ -184,12 +190,13 @@ class Ledger:
         if live.task is not None and live.execution.acknowledged_at is None:
             live.task.cancel()
 
-    async def settle_surely(self, execution_id: str, ended: Ended, *, stop: bool = False) -> None:
+    async def settle_surely(self, execution_id: str, ended: Ended, *, stop: bool = False, again: bool = False) -> None:
         """Note an end that nobody will tell a second time, however long the store takes."""
         while True:
             try:
-                await self.settle(execution_id, ended, stop=stop)
+                await self.settle(execution_id, ended, stop=stop, again=again)
             except ServiceUnavailable as error:
+                again = again or isinstance(error, Unconfirmed)
                 self.not_saved(execution_id, error)
                 await sleep(self._rules.retry_s)
             else:

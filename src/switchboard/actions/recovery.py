@@ -4,17 +4,23 @@ What was not sent is sent then. What may have reached its agent is never sent ag
 as failed, with what is known.
 """
 
-from asyncio import TimerHandle, sleep
+from asyncio import TimerHandle
 from collections.abc import Sequence
 
 from switchboard.actions.directory import Directory
 from switchboard.actions.dispatch import Dispatch
+from switchboard.actions.elsewhere import first
 from switchboard.actions.ledger import Ledger, Live, Rules
 from switchboard.actions.ports import Clock, Followers
 from switchboard.actions.store_ports import ExecutionStore
 from switchboard.catalog.errors import ServiceUnavailable
 from switchboard.catalog.executions import Execution
 from switchboard.catalog.model import Agent
+
+_DOUBT_S = 600.0
+"""How long the store may take over something that it was told before the connection to it was lost."""
+_LONGEST_PAUSE_S = 30.0
+_LOOK_AT_ONCE = 500
 
 
 class Recovery(Followers):
@@ -37,8 +43,9 @@ class Recovery(Followers):
         self._clock = clock
         self._rules = rules
         self._gone: dict[str, TimerHandle] = {}
-        self._doubtful: dict[str, bool] = {}
-        """Executions that may be in the store, and whether their callers can ask for them again."""
+        self._doubtful: dict[str, tuple[bool, float]] = {}
+        """Executions that may be in the store: whether their callers can ask for them again, and until when to look."""
+        self._is_looking = False
 
     async def take_over(self, left: Sequence[Execution]) -> None:
         """Look after executions that another process has left: send what was not sent, wait for reports of the rest.
@@ -69,32 +76,53 @@ class Recovery(Followers):
 
     def doubt(self, execution: Execution) -> None:
         """Find out what became of an execution whose caller was told no, because the store did not say yes."""
-        self._doubtful[execution.id] = execution.idempotency_key is not None
-        if len(self._doubtful) == 1:
+        self._doubtful[execution.id] = execution.idempotency_key is not None, self._clock.passed() + _DOUBT_S
+        if not self._is_looking:
+            self._is_looking = True
             self._ledger.spawn(self._clear_up())
 
     async def _clear_up(self) -> None:
-        """See to everything doubtful, one after the other, as soon as the store answers."""
-        while self._doubtful:
-            execution_id, may_be_repeated = next(iter(self._doubtful.items()))
+        """Look for everything doubtful, again and again: the store may still be about to do what it was told."""
+        pause_s = self._rules.retry_s
+        try:
+            while self._doubtful and not self._ledger.closing:
+                try:
+                    await self._look_for(list(self._doubtful)[:_LOOK_AT_ONCE])
+                except ServiceUnavailable as error:
+                    self._ledger.not_saved(next(iter(self._doubtful)), error)
+                await first((self._ledger.stopped,), pause_s)
+                pause_s = min(pause_s * 2, max(_LONGEST_PAUSE_S, self._rules.retry_s))
+        finally:
+            self._is_looking = False
+
+    async def _look_for(self, ids: Sequence[str]) -> None:
+        found = await self._store.executions(ids)
+        for execution_id in ids:
+            doubt = has_key, until = self._doubtful.pop(execution_id)
+            if execution_id not in found:
+                if self._clock.passed() < until:
+                    self._doubtful[execution_id] = doubt
+                continue
             try:
-                await (self._adopt(execution_id) if may_be_repeated else self._withdraw(execution_id))
-            except ServiceUnavailable as error:
-                self._ledger.not_saved(execution_id, error)
-                await sleep(self._rules.retry_s)
-            else:
-                del self._doubtful[execution_id]
+                await self._decide(found[execution_id], has_key=has_key)
+            except ServiceUnavailable:
+                self._doubtful[execution_id] = doubt
+                raise
 
-    async def _adopt(self, execution_id: str) -> None:
-        """Run what the store has after all: whoever has sent a key repeats it, is told yes, and waits."""
-        found = (await self._store.executions([execution_id])).get(execution_id)
-        if found is not None and found.ended is None and await self._store.is_ours(execution_id):
-            await self.take_over([found])
+    async def _decide(self, execution: Execution, *, has_key: bool) -> None:
+        """Run what the store has after all if its caller can ask for it again; end it if he cannot.
 
-    async def _withdraw(self, execution_id: str) -> None:
-        """End what the store has after all: its caller has given up, or sent it once more; it is not done twice."""
-        why = "the store did not confirm it in time, and its caller was told so"
-        await self._store.settle(execution_id, self._ledger.failed(why, "not_accepted"))
+        Whoever has sent a key repeats it, is told yes, and waits. Anybody else has given up, or has sent it once more:
+        then it must not be done twice.
+        """
+        if execution.status != "queued" or not await self._store.is_ours(execution.id):
+            return  # somebody else has seen to it
+        if has_key:
+            await self.take_over([execution])
+        else:
+            why = "the store did not confirm it in time, and its caller was told so"
+            ended = self._ledger.failed(why, "not_accepted")
+            await self._store.settle(execution.id, ended)
 
     def agent_gone(self, agent_id: str) -> None:
         """Note that an agent is inactive; if it stays so, what it was working on has failed."""

@@ -223,7 +223,7 @@ class _Stream(httpcore2.AsyncNetworkStream):
                 raise httpcore2.WriteError from error
 
     async def aclose(self) -> None:
-        await self._wire.close()
+        self._wire.close()
 
     async def start_tls(
         self,

@@ -20,6 +20,8 @@ class Wire(asyncio.Protocol):
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._transport = cast("asyncio.Transport", None)
+        self._plain = self._transport
+        """The connection below TLS. What has to wait waits there: uvloop drops what TLS holds back at the end."""
         self._come: deque[bytes] = deque()
         self._unread = 0
         self._is_paused = False
@@ -50,7 +52,7 @@ class Wire(asyncio.Protocol):
         try:
             encrypted = await self._loop.start_tls(self._transport, self, context, server_hostname=name)
         except BaseException:
-            self._transport.abort()
+            self._plain.abort()
             raise
         if encrypted is None:  # the loop says so where the connection broke off during the last step
             raise ConnectionResetError
@@ -79,8 +81,8 @@ class Wire(asyncio.Protocol):
         self._unread -= len(piece)
         if self._is_paused and self._unread <= _MOST_UNREAD:
             self._is_paused = False
-            if not self._transport.is_closing():
-                self._transport.resume_reading()
+            if not self._plain.is_closing():
+                self._plain.resume_reading()
         return piece
 
     async def write(self, data: bytes) -> None:
@@ -97,13 +99,11 @@ class Wire(asyncio.Protocol):
             if self._error is not None:
                 raise self._error
 
-    async def close(self) -> None:
-        """Hang up: what was written goes out if the system takes it now."""
-        self._transport.close()
-        try:
-            await asyncio.sleep(0)
-        finally:
-            self._transport.abort()
+    def close(self) -> None:
+        """Hang up: what was written goes out if the system takes it now. Nobody waits for the other side's goodbye."""
+        if not self._transport.is_closing():
+            self._transport.close()
+        self._loop.call_soon(self._plain.abort)
 
     def is_readable(self) -> bool:
         """Tell whether something has come, be it the end, also if the loop has not noticed yet."""
@@ -117,7 +117,7 @@ class Wire(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
-        self._transport = cast("asyncio.Transport", transport)
+        self._transport = self._plain = cast("asyncio.Transport", transport)
         self._has_come = _looking_at(transport.get_extra_info("socket"))
 
     def data_received(self, data: bytes) -> None:
@@ -126,7 +126,7 @@ class Wire(asyncio.Protocol):
         self._unread += len(data)
         if self._unread > _MOST_UNREAD and not self._is_paused:
             self._is_paused = True
-            self._transport.pause_reading()
+            self._plain.pause_reading()
         self._wake()
 
     def eof_received(self) -> bool:

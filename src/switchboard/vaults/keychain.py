@@ -107,12 +107,13 @@ class Keychain(Vault):
     def _items(self, deadline: "_Deadline") -> "_Items":
         if self._backend is None:
             own_folder(self._folder)
-            self._backend = _done(self._working, deadline)
+            account = secrets.token_hex(8)
+            self._backend = _done(lambda: self._working(account), deadline)
         return _Items(self._backend, deadline)
 
-    def _working(self) -> Backend:
+    def _working(self, account: str) -> Backend:
         backend = self._find()
-        probe(backend)
+        probe(backend, account)
         return backend
 
 

@@ -73,13 +73,15 @@ def choose(environment: Mapping[str, str], platform: str = sys.platform) -> Back
     return backend
 
 
-def probe(backend: Backend) -> None:
+def probe(backend: Backend, account: str = "") -> None:
     """Keep something, read it and remove it: a keychain may be there and not work.
+
+    Whoever may probe twice names one account for both times, so that nothing stays behind.
 
     Raises:
         VaultUnavailable: it does not.
     """
-    account, text = token_hex(8), token_hex(8)
+    account, text = account or token_hex(8), token_hex(8)
     backend.set_password(_PROBE, account, text)
     kept = backend.get_password(_PROBE, account)
     backend.delete_password(_PROBE, account)
@@ -93,6 +95,8 @@ def is_passing(error: BaseException | None) -> bool:
     The bus starts another one. Under load gnome-keyring also names paths that lead nowhere, just before it ends.
     """
     while error is not None:
+        if isinstance(error, _known("secretstorage", "PromptDismissedException")):
+            return False  # of the kind below, for the library; the user has said no
         if isinstance(error, _known("secretstorage", "ItemNotFoundException")):
             return True
         if isinstance(error, _known("jeepney.wrappers", "DBusErrorResponse")):
