@@ -21,12 +21,13 @@ from tests.support import requirement
 from switchboard.actions.directory import Directory
 from switchboard.actions.ends import Ends, Recent
 from switchboard.actions.execute import Execute
-from switchboard.actions.executions import Executions, Wanted
+from switchboard.actions.executions import Executions
 from switchboard.actions.ledger import Rules
 from switchboard.actions.life import Life
 from switchboard.actions.ports import Audit, Entry, Messenger
 from switchboard.actions.register import Newcomer, Register
 from switchboard.actions.store_ports import ExecutionStore, Note
+from switchboard.actions.wishes import Wanted
 from switchboard.catalog.bindings import Json
 from switchboard.catalog.errors import (
     CallTimeout,
@@ -1134,6 +1135,26 @@ def test_what_never_came_to_the_store_is_not_looked_for_for_ever() -> None:
             before = len(asyncio.all_tasks())
             plane.clock.time += 601
             await until(lambda before=before: len(asyncio.all_tasks()) < before)
+
+    tell(story)
+
+
+def test_a_cancellation_that_was_noted_without_a_word_stops_the_agent_all_the_same() -> None:
+    """Its caller is told to try again, and then that there is nothing left to cancel."""
+
+    async def story(plane: Plane, server: AgentServer) -> None:
+        server.answer = server.silent
+        execution_id = await plane.submit()
+        await until(lambda: len(server.calls) == 1)
+        plane.rows.unheard.add("settle")
+        with pytest.raises(ServiceUnavailable):
+            await plane.executions.cancel(execution_id, "")
+        await until(lambda: len(server.told_to_cancel) == 1 and server.left.is_set())
+        with pytest.raises(InvalidRequest) as refusal:
+            await plane.executions.cancel(execution_id, "")
+
+        assert refusal.value.details["current"] == "cancelled"
+        assert len(server.told_to_cancel) == 1
 
     tell(story)
 

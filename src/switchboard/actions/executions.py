@@ -11,12 +11,9 @@ remembered like any other. Where several instances share the store, any of them 
 from asyncio import Event, Task, gather, wait
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from secrets import token_hex
-from time import gmtime, strftime
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from switchboard.actions.directory import Directory
@@ -28,7 +25,8 @@ from switchboard.actions.ledger import Ledger, Live, Rules, Tell
 from switchboard.actions.ports import Agents, Clock, Followers, Messenger
 from switchboard.actions.recovery import Recovery
 from switchboard.actions.store_ports import ExecutionStore, Note
-from switchboard.catalog.bindings import Json, Pairs
+from switchboard.actions.wishes import Wanted, new_execution, require_meant, require_same
+from switchboard.catalog.bindings import Json
 from switchboard.catalog.errors import (
     CallTimeout,
     InvalidRequest,
@@ -38,9 +36,8 @@ from switchboard.catalog.errors import (
     UnknownApp,
     UnknownTool,
 )
-from switchboard.catalog.executions import Ended, Execution, Webhook
-from switchboard.catalog.model import Agent, Caller, Capability, Kind
-from switchboard.catalog.names import readings
+from switchboard.catalog.executions import Ended, Execution
+from switchboard.catalog.model import Agent, Capability
 from switchboard.telemetry.logs import Log
 
 _FORGET_AFTER_S = 7 * 24 * 3600.0
@@ -50,21 +47,6 @@ _DRAIN_S = 5.0
 _LARGEST_DETAILS = 64 * 1024
 _LONGEST_ERROR = 10_000
 _LONGEST_REASON = 200
-
-
-class Wanted(Struct, frozen=True, kw_only=True):
-    """What somebody wants to be executed."""
-
-    target: str
-    kind: Kind | None = None
-    """Which of the two is meant where a reasoner and a skill have one name, and the target does not say."""
-    input: Mapping[str, Any]
-    caller: Caller = Caller()
-    run_id: str | None = None
-    parent_id: str | None = None
-    context: Pairs = ()
-    webhook: Webhook | None = None
-    idempotency_key: str | None = None
 
 
 class Executions(Followers):
@@ -136,7 +118,7 @@ class Executions(Followers):
                 self._recovery.doubt(live.execution)
                 raise
             if accepted.id != live.execution.id:
-                _require_same(accepted, live.execution)
+                require_same(accepted, live.execution)
                 return accepted
             self._dispatch.enqueue(live)
         return accepted
@@ -211,14 +193,16 @@ class Executions(Followers):
         """
         before = await self.execution(execution_id)
         ended = self._ledger.ended("cancelled", error="cancelled", reason=reason or "cancelled")
-        execution, is_first = await self._ledger.settle(execution_id, ended, stop=True)
+        try:
+            execution, is_first = await self._ledger.settle(execution_id, ended, stop=True)
+        except Unconfirmed:
+            # Whoever asks again is told that it has ended: then its agent has to be told, too.
+            self._ledger.spawn(self._cancel_surely(execution_id, ended, reason))
+            raise
         if execution is None or not is_first:
             message = f"{execution_id} has ended already: {(execution or before).status}. Nothing is left to cancel."
             raise InvalidRequest(message, execution_id=execution_id, current=(execution or before).status)
-        agent = self._directory.current().agents.get(execution.agent_id)
-        # Not as it was before: it may have been handed over in the meantime.
-        if agent is not None and execution.handed_at is not None:
-            self._ledger.spawn(self._agents.cancel(agent, execution, reason))
+        self._stop(execution, reason)
         return execution, before.status
 
     # What an agent reports
@@ -358,10 +342,22 @@ class Executions(Followers):
 
     # How it is done
 
+    async def _cancel_surely(self, execution_id: str, ended: Ended, reason: str) -> None:
+        execution, is_first = await self._ledger.settle_surely(execution_id, ended, stop=True, again=True)
+        if execution is not None and is_first:
+            self._stop(execution, reason)
+
+    def _stop(self, execution: Execution, reason: str) -> None:
+        """Tell an agent to stop what it was sent."""
+        agent = self._directory.current().agents.get(execution.agent_id)
+        # Not as it was before: it may have been handed over in the meantime.
+        if agent is not None and execution.handed_at is not None:
+            self._ledger.spawn(self._agents.cancel(agent, execution, reason))
+
     async def _admitted(self, wanted: Wanted, *, stored: bool) -> Live:
         """Return a new execution that may be run: it exists, its input fits, its caller may, and it has room."""
         agent, capability = await self._found(wanted)
-        execution = self._new(wanted, agent, capability)
+        execution = new_execution(wanted, agent, capability, self._clock.now())
         await self._execute.admit(self._dispatch.call(execution, agent, capability, wanted.input))
         live = Live(execution, stored=stored, nested=await self._dispatch.is_nested(execution))
         self._dispatch.require_room(live)
@@ -378,10 +374,7 @@ class Executions(Followers):
         known = await self._store.keyed(wanted.caller.name, wanted.idempotency_key)
         if known is None:
             return None
-        meant = any((one.owner, one.name) == (known.agent_id, known.capability) for one in readings(wanted.target))
-        given = Json(msgspec.json.encode(wanted.input))
-        if not meant or _meaning(known) != _meaning(replace(known, input=given, webhook=wanted.webhook)):
-            raise _used_before(known)
+        require_meant(known, wanted)
         return self._ledger.known(known.id) or known
 
     @contextmanager
@@ -443,39 +436,6 @@ class Executions(Followers):
             capability = owner.capability(capability.id, wanted.kind) or capability
         return owner, capability
 
-    def _new(self, wanted: Wanted, agent: Agent, capability: Capability) -> Execution:
-        now = self._clock.now()
-        execution_id = _new_id("exec", now)
-        return Execution(
-            id=execution_id,
-            run_id=wanted.run_id or _new_id("run", now),
-            parent_id=wanted.parent_id,
-            agent_id=agent.id,
-            kind=capability.kind,
-            capability=capability.id,
-            caller=wanted.caller.name,
-            input=Json(msgspec.json.encode(wanted.input)),
-            context=wanted.context,
-            webhook=wanted.webhook,
-            idempotency_key=wanted.idempotency_key,
-            created_at=now,
-        )
-
-
-def _new_id(kind: str, now: float) -> str:
-    return f"{kind}_{strftime('%Y%m%d_%H%M%S', gmtime(now))}_{token_hex(6)}"
-
-
-def _require_same(accepted: Execution, wanted: Execution) -> None:
-    """Refuse a key that was used for something else."""
-    if _meaning(accepted) != _meaning(wanted):
-        raise _used_before(accepted)
-
-
-def _used_before(accepted: Execution) -> InvalidRequest:
-    message = "This Idempotency-Key was used for another execution. Use a new one."
-    return InvalidRequest(message, execution_id=accepted.id)
-
 
 def _unknown(execution_id: str) -> NotFound:
     # The first words are those of the wire; what is known of an execution is forgotten some time after its end.
@@ -493,15 +453,9 @@ def _bounded(ended: Ended) -> Ended:
     return replace(ended, error=error, reason=reason, error_details=details)
 
 
-async def _drained(tasks: Sequence[Task[None]]) -> None:
+async def _drained(tasks: Sequence[Task[Any]]) -> None:
     """Give tasks a moment, and end those that take longer."""
     late = (await wait(tasks, timeout=_DRAIN_S))[1] if tasks else ()
     for task in late:
         task.cancel()
     await gather(*late, return_exceptions=True)
-
-
-def _meaning(execution: Execution) -> tuple[object, ...]:
-    """Return what makes two wishes the same; the order of keys does not."""
-    given = msgspec.json.encode(msgspec.json.decode(execution.input), order="deterministic")
-    return execution.agent_id, execution.kind, execution.capability, given, execution.webhook

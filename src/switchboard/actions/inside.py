@@ -9,8 +9,9 @@ from typing import final
 
 import msgspec
 
-from switchboard.actions.executions import Executions, Wanted
+from switchboard.actions.executions import Executions
 from switchboard.actions.ports import Call, Executor, Outcome, Secret, Text
+from switchboard.actions.wishes import Wanted
 from switchboard.catalog.bindings import Json
 from switchboard.catalog.errors import (
     CallTimeout,

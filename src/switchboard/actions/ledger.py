@@ -91,7 +91,7 @@ class Ledger:
         self.live: dict[str, Live] = {}
         self.held = 0
         """How many bytes their inputs are."""
-        self.jobs: set[Task[None]] = set()
+        self.jobs: set[Task[object]] = set()
         self.timers: set[TimerHandle] = set()
         self.closing = False
         self.stopped = Event()
@@ -190,17 +190,17 @@ class Ledger:
         if live.task is not None and live.execution.acknowledged_at is None:
             live.task.cancel()
 
-    async def settle_surely(self, execution_id: str, ended: Ended, *, stop: bool = False, again: bool = False) -> None:
+    async def settle_surely(
+        self, execution_id: str, ended: Ended, *, stop: bool = False, again: bool = False
+    ) -> tuple[Execution | None, bool]:
         """Note an end that nobody will tell a second time, however long the store takes."""
         while True:
             try:
-                await self.settle(execution_id, ended, stop=stop, again=again)
+                return await self.settle(execution_id, ended, stop=stop, again=again)
             except ServiceUnavailable as error:
                 again = again or isinstance(error, Unconfirmed)
                 self.not_saved(execution_id, error)
                 await sleep(self._rules.retry_s)
-            else:
-                return
 
     async def write_down(self, execution: Execution) -> None:
         """Remember what was run without the store, as soon as that answers and for as long as it is remembered here."""
@@ -281,7 +281,7 @@ class Ledger:
         self.timers.add(timer)
         return timer
 
-    def spawn(self, job: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, job: Coroutine[Any, Any, object]) -> None:
         """Do something beside; it is given a moment when this process ends."""
         task = get_running_loop().create_task(job)
         self.jobs.add(task)

@@ -12,9 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from switchboard.actions.executions import Executions, Wanted
+from switchboard.actions.executions import Executions
 from switchboard.actions.ports import Clock
 from switchboard.actions.store_ports import Note
+from switchboard.actions.wishes import Wanted
 from switchboard.catalog import addresses
 from switchboard.catalog.bindings import Json, Pairs
 from switchboard.catalog.errors import InvalidQuery, InvalidRequest, NotJson
