@@ -1159,6 +1159,73 @@ def test_a_cancellation_that_was_noted_without_a_word_stops_the_agent_all_the_sa
     tell(story)
 
 
+def test_who_cancels_again_at_once_leaves_nothing_running() -> None:
+    """The first cancellation is noted, and nobody knows; the second finds it."""
+
+    async def story(plane: Plane, server: AgentServer) -> None:
+        server.answer = server.silent
+        execution_id = await plane.submit()
+        await until(lambda: len(server.calls) == 1)
+        plane.rows.unheard.add("settle")
+        with pytest.raises(ServiceUnavailable):
+            await plane.executions.cancel(execution_id, "")
+        with pytest.raises(InvalidRequest):
+            await plane.executions.cancel(execution_id, "")
+        await until(server.left.is_set)
+        await until(lambda: len(server.told_to_cancel) == 1)
+
+    tell(story, lambda: Plane(replace(PATIENT, retry_s=0.3)))
+
+
+def test_an_end_that_is_found_in_the_store_before_it_is_tried_again_is_told_all_the_same() -> None:
+    """It is our own, and whoever looks what others have ended does not know that."""
+
+    async def story(plane: Plane, server: AgentServer) -> None:
+        server.answer = says(1)
+        plane.rows.unheard.add("settle")
+        execution_id = await plane.submit(webhook=HOOK)
+        await until(lambda: plane.rows.rows[execution_id].ended is not None)
+        await plane.executions.look_elsewhere()
+        assert plane.executions.unfinished == 0
+        await until(lambda: len(plane.post.told) == 1)
+
+        assert [entry.outcome for entry in plane.record.entries] == ["OK"]
+
+    tell(story, lambda: Plane(replace(PATIENT, retry_s=0.1)))
+
+
+def test_a_report_of_what_another_looks_after_is_told_although_it_was_noted_without_a_word() -> None:
+    """Its agent reports to whom it likes."""
+
+    async def story(plane: Plane, _: AgentServer) -> None:
+        plane.rows.rows["e"] = running("e", webhook=HOOK)
+        plane.rows.unheard.add("settle")
+        with pytest.raises(ServiceUnavailable):
+            await plane.report("e", result=Json(b"1"))
+        await until(lambda: len(plane.post.told) == 1)
+
+        assert plane.rows.rows["e"].status == "succeeded"
+
+    tell(story)
+
+
+def test_what_is_doubtful_while_this_process_stops_is_looked_for_once_more() -> None:
+    """The next one would run it."""
+
+    async def story(plane: Plane, server: AgentServer) -> None:
+        plane.executions.stop_waiting()
+        plane.rows.unheard.add("accept")
+        with pytest.raises(ServiceUnavailable):
+            await plane.submit()
+        await plane.executions.close()
+
+        [row] = plane.rows.rows.values()
+        assert row.ended is not None
+        assert (row.ended.reason, server.calls) == ("not_accepted", [])
+
+    tell(story)
+
+
 def test_an_end_that_was_noted_without_a_word_is_told_once() -> None:
     """Nobody has been told of it yet, and the agent says it only once."""
 

@@ -22,7 +22,7 @@ from switchboard.catalog.bindings import Json
 from switchboard.catalog.errors import CallTimeout, ServiceUnavailable, SwitchboardError, Unconfirmed, UnknownApp
 from switchboard.catalog.executions import Ended, EndStatus, Execution
 from switchboard.catalog.model import Agent, Caller, Capability
-from switchboard.telemetry.logs import Log, fault
+from switchboard.telemetry.logs import Log
 
 _REASONS = {"TIMEOUT": "agent_timeout", "SERVICE_UNAVAILABLE": "agent_unreachable", "UNKNOWN_APP": "agent_unknown"}
 
@@ -125,7 +125,8 @@ class Dispatch:
         try:
             ended = await self._performed(live)
             if ended is not None and live.execution.ended is None:
-                await self._ledger.settle_surely(execution_id, ended)
+                live.settling = True
+                await self._ledger.settle_surely(execution_id, ended, performed=True)
         except CancelledError:
             pass  # it has its end, or this process has
         except ServiceUnavailable as error:
@@ -133,7 +134,7 @@ class Dispatch:
             self._log.event("error", "execution.not.sent", self._clock.now(), id=execution_id, error=error.message)
             self._ledger.later(self._rules.retry_s, lambda: self._try_again(live))
         except Exception as error:  # noqa: BLE001 - the end of a task
-            self._log.event("error", "execution.broke", self._clock.now(), id=execution_id, error=fault(error))
+            self._ledger.broke(execution_id, error)
             ended = self._ledger.failed("The control plane failed.", "internal_error")
             self._ledger.spawn(self._ledger.settle_surely(execution_id, ended))
 

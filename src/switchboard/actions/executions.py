@@ -222,8 +222,8 @@ class Executions(Followers):
             execution, _ = await self._ledger.settle(execution_id, ended)
         except ServiceUnavailable as error:
             # The agent tries a few times and then never again, so its word is kept here until it is in the store.
-            if execution_id in self._ledger.live:
-                again = isinstance(error, Unconfirmed)
+            again = isinstance(error, Unconfirmed)
+            if again or execution_id in self._ledger.live:
                 self._ledger.spawn(self._ledger.settle_surely(execution_id, ended, again=again))
             raise
         if execution is None:

@@ -20,7 +20,7 @@ from switchboard.actions.ports import Clock, Messenger
 from switchboard.actions.store_ports import ExecutionStore
 from switchboard.catalog.errors import ServiceUnavailable, SwitchboardError, Unconfirmed
 from switchboard.catalog.executions import Ended, EndStatus, Execution, Webhook
-from switchboard.telemetry.logs import Log
+from switchboard.telemetry.logs import Log, fault
 
 Tell = Callable[[str], None]
 
@@ -48,7 +48,7 @@ class Rules(Struct, frozen=True, kw_only=True):
 class Live:
     """An execution without an end, in this process."""
 
-    __slots__ = ("done", "execution", "handing_at", "key", "lane", "nested", "stored", "task")
+    __slots__ = ("done", "execution", "handing_at", "key", "lane", "nested", "settling", "stored", "task")
 
     def __init__(self, execution: Execution, *, stored: bool, nested: bool = False) -> None:
         self.execution = execution
@@ -57,6 +57,8 @@ class Live:
         """Whether something that runs wants it: that holds a place already, and waits for this."""
         self.handing_at: float | None = None
         """When it was to be sent, as the store was told, which did not say whether it has noted it."""
+        self.settling = False
+        """Whether its task has the end, and is about to note it: then nobody may end the task."""
         self.done = Event()
         self.task: Task[None] | None = None
         self.lane: Lane[Live] | None = None
@@ -136,12 +138,13 @@ class Ledger:
         return [one for one in every if one.agent_id == agent_id and one.handed_at is not None]
 
     async def settle(
-        self, execution_id: str, ended: Ended, *, stop: bool = False, again: bool = False
+        self, execution_id: str, ended: Ended, *, stop: bool = False, again: bool = False, performed: bool = False
     ) -> tuple[Execution | None, bool]:
         """Note an end; `stop` says that nobody waits for the agent's answer any more.
 
-        `again` says that the store was told this very end before and did not confirm it: then it is the first, if it is
-        there, for nobody has been told of it yet.
+        `performed` says that it was put through from here, so that it is in the record. `again` says that the store was
+        told this very end before and did not confirm it: then it is the first, if it is there, for nobody has been told
+        of it yet.
 
         Raises:
             ServiceUnavailable: the store does not answer.
@@ -160,10 +163,10 @@ class Ledger:
             live.execution = execution
             self.spawn(self.write_down(execution))
         if execution is not None and execution.ended is not None:
-            if first and (live is None or live.task is None):
+            if first and not performed and (live is None or live.task is None):
                 self._execute.record_end(execution)
             self.finish(execution)
-            if first and stop and live is not None and live.task is not None:
+            if stop and live is not None and live.task is not None and not live.settling:
                 live.task.cancel()
             if first:
                 self._spread(execution)
@@ -187,16 +190,16 @@ class Ledger:
         if live is None or execution.ended is None:
             return
         self.finish(execution)
-        if live.task is not None and live.execution.acknowledged_at is None:
+        if live.task is not None and live.execution.acknowledged_at is None and not live.settling:
             live.task.cancel()
 
     async def settle_surely(
-        self, execution_id: str, ended: Ended, *, stop: bool = False, again: bool = False
+        self, execution_id: str, ended: Ended, *, stop: bool = False, again: bool = False, performed: bool = False
     ) -> tuple[Execution | None, bool]:
         """Note an end that nobody will tell a second time, however long the store takes."""
         while True:
             try:
-                return await self.settle(execution_id, ended, stop=stop, again=again)
+                return await self.settle(execution_id, ended, stop=stop, again=again, performed=performed)
             except ServiceUnavailable as error:
                 again = again or isinstance(error, Unconfirmed)
                 self.not_saved(execution_id, error)
@@ -298,6 +301,10 @@ class Ledger:
     def not_saved(self, execution_id: str, error: ServiceUnavailable) -> None:
         """Say in the log that the store did not answer."""
         self._log.event("error", "execution.not.saved", self._clock.now(), id=execution_id, error=error.message)
+
+    def broke(self, execution_id: str, error: Exception) -> None:
+        """Say in the log that something failed that nobody expected."""
+        self._log.event("error", "execution.broke", self._clock.now(), id=execution_id, error=fault(error))
 
     def _spread(self, execution: Execution) -> None:
         """Tell an end to everybody outside this process whom it concerns."""

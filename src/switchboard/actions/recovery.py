@@ -4,7 +4,7 @@ What was not sent is sent then. What may have reached its agent is never sent ag
 as failed, with what is known.
 """
 
-from asyncio import TimerHandle
+from asyncio import Event, TimerHandle
 from collections.abc import Sequence
 
 from switchboard.actions.directory import Directory
@@ -45,6 +45,7 @@ class Recovery(Followers):
         self._gone: dict[str, TimerHandle] = {}
         self._doubtful: dict[str, tuple[bool, float]] = {}
         """Executions that may be in the store: whether their callers can ask for them again, and until when to look."""
+        self._doubted = Event()
         self._is_looking = False
 
     async def take_over(self, left: Sequence[Execution]) -> None:
@@ -77,21 +78,28 @@ class Recovery(Followers):
     def doubt(self, execution: Execution) -> None:
         """Find out what became of an execution whose caller was told no, because the store did not say yes."""
         self._doubtful[execution.id] = execution.idempotency_key is not None, self._clock.passed() + _DOUBT_S
+        self._doubted.set()
         if not self._is_looking:
             self._is_looking = True
             self._ledger.spawn(self._clear_up())
 
     async def _clear_up(self) -> None:
         """Look for everything doubtful, again and again: the store may still be about to do what it was told."""
-        pause_s = self._rules.retry_s
+        pause_s = 0.0
         try:
-            while self._doubtful and not self._ledger.closing:
+            while self._doubtful:
+                is_last = self._ledger.closing  # what is not found now is for the next process
+                pause_s = self._rules.retry_s if self._doubted.is_set() else min(pause_s * 2, _LONGEST_PAUSE_S)
+                self._doubted.clear()
                 try:
-                    await self._look_for(list(self._doubtful)[:_LOOK_AT_ONCE])
+                    ids = list(self._doubtful)
+                    for begin in range(0, len(ids), _LOOK_AT_ONCE):
+                        await self._look_for(ids[begin : begin + _LOOK_AT_ONCE])
                 except ServiceUnavailable as error:
                     self._ledger.not_saved(next(iter(self._doubtful)), error)
-                await first((self._ledger.stopped,), pause_s)
-                pause_s = min(pause_s * 2, max(_LONGEST_PAUSE_S, self._rules.retry_s))
+                if is_last:
+                    return
+                await first((self._ledger.stopped, self._doubted), pause_s)
         finally:
             self._is_looking = False
 
@@ -108,6 +116,8 @@ class Recovery(Followers):
             except ServiceUnavailable:
                 self._doubtful[execution_id] = doubt
                 raise
+            except Exception as error:  # noqa: BLE001 - one that cannot be helped must not keep the others
+                self._ledger.broke(execution_id, error)
 
     async def _decide(self, execution: Execution, *, has_key: bool) -> None:
         """Run what the store has after all if its caller can ask for it again; end it if he cannot.

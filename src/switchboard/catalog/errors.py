@@ -26,6 +26,7 @@
     │   ├── StillLoading                           it may exist: not everything has been looked at yet
     │   ├── Unreached                              nobody is there: nothing was sent
     │   │   └── UnknownHost                        its name cannot be looked up
+    │   ├── Unconfirmed                            the store was told, and did not say whether it has done it
     │   ├── VaultUnavailable                       there is nowhere to keep secrets
     │   └── AnswerTooLarge                         it sends more than we take
     ├── InternalError         INTERNAL_ERROR       our own fault
@@ -241,12 +242,12 @@ class Unreached(ServiceUnavailable):
     """No connection could be made, so nothing was sent: whatever was wanted has not happened."""
 
 
-class Unconfirmed(ServiceUnavailable):
-    """The store was told to do something, and did not say whether it has."""
-
-
 class UnknownHost(Unreached):
     """The name of a host cannot be looked up: it does not exist, or there is no network."""
+
+
+class Unconfirmed(ServiceUnavailable):
+    """The store was told to do something, and did not say whether it has."""
 
 
 class VaultUnavailable(ServiceUnavailable):

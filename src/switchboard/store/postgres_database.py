@@ -118,6 +118,7 @@ class Database:
             self._asyncpg.PostgresConnectionError,
             self._asyncpg.CannotConnectNowError,
             self._asyncpg.AdminShutdownError,
+            self._asyncpg.CrashShutdownError,
             self._asyncpg.InterfaceError,
             self._asyncpg.InvalidCachedStatementError,
             ConnectionError,
@@ -275,7 +276,9 @@ class Database:
         except self._foreign as error:
             if isinstance(error, (OSError, TimeoutError, *self._gone)):
                 self._rest(error)
-            raise _silent(error, Unconfirmed if begun else ServiceUnavailable) from error
+            # What the server itself says no to has not been done, unless that is the end of it.
+            is_no = isinstance(error, self._asyncpg.PostgresError) and not isinstance(error, self._gone)
+            raise _silent(error, Unconfirmed if begun and not is_no else ServiceUnavailable) from error
 
     def _rest(self, error: BaseException) -> None:
         """Leave a database alone that could not be reached; one that only ended a connection may be asked at once."""

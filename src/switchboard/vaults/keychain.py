@@ -54,6 +54,7 @@ class Keychain(Vault):
         self._errands = _Errands(limit_s)
         self._marker = Marker(folder / _MARKER)
         self._backend: Backend | None = None
+        self._probe = secrets.token_hex(8)
 
     def check(self) -> None:
         """Make sure that there is a keychain which keeps what is put into it.
@@ -107,13 +108,12 @@ class Keychain(Vault):
     def _items(self, deadline: "_Deadline") -> "_Items":
         if self._backend is None:
             own_folder(self._folder)
-            account = secrets.token_hex(8)
-            self._backend = _done(lambda: self._working(account), deadline)
+            self._backend = _done(self._working, deadline)
         return _Items(self._backend, deadline)
 
-    def _working(self, account: str) -> Backend:
+    def _working(self) -> Backend:
         backend = self._find()
-        probe(backend, account)
+        probe(backend, self._probe)
         return backend
 
 
