@@ -429,6 +429,20 @@ def test_a_keychain_that_falls_over_each_time_is_asked_twice_and_no_more(tmp_pat
     assert falling.asked == 3
 
 
+def test_a_refusal_of_ours_is_passed_on_as_it_is(tmp_path: Path) -> None:
+    """Whoever looks for its cause finds the end of it."""
+    refusal = VaultUnavailable("There is no keychain here.")
+
+    def find() -> Backend:
+        raise refusal
+
+    with pytest.raises(VaultUnavailable) as raised:
+        Keychain(tmp_path / "vault", find).read("name")
+
+    assert raised.value is refusal
+    assert refusal.__cause__ is None
+
+
 def test_a_user_who_says_no_is_not_asked_again() -> None:
     """For the library that is an item which does not exist."""
     from keyring.errors import InitError  # noqa: PLC0415

@@ -340,21 +340,25 @@ def _done(work: Callable[[], T], deadline: "_Deadline") -> T:
     """Do something that may be done twice; once more where the keychain fell over, and is back by now."""
     deadline.require()
     try:
-        return work()
-    except Exception as error:  # backends are somebody else's code, and raise what they like
-        if not is_passing(error):
-            raise _refused(error) from error
+        return _translated(work)
+    except VaultUnavailable as error:
+        if not is_passing(error.__cause__):
+            raise
     deadline.require()
+    return _translated(work)
+
+
+def _translated(work: Callable[[], T]) -> T:
     try:
         return work()
-    except Exception as error:  # as above
+    except VaultUnavailable:
+        raise
+    except Exception as error:  # backends are somebody else's code, and raise what they like
         raise _refused(error) from error
 
 
 def _refused(error: Exception) -> VaultUnavailable:
-    """Say it without the error's own words, unless it is one of ours: who knows what a backend puts into them."""
-    if isinstance(error, VaultUnavailable):
-        return error
+    """Say it without the error's own words: who knows what a backend puts into them."""
     from keyring.errors import KeyringLocked  # noqa: PLC0415 - on first use
 
     if isinstance(error, KeyringLocked):
