@@ -96,8 +96,8 @@ class Wire(asyncio.Protocol):
         self._transport.write(data)
         if not self._room.is_set():
             await self._room.wait()
-            if self._error is not None:
-                raise self._error
+            if self._ended:
+                raise self._error or ConnectionResetError
 
     def close(self) -> None:
         """Hang up: what was written goes out if the system takes it now. Nobody waits for the other side's goodbye."""
