@@ -116,16 +116,24 @@ class SmallPlane:
 
     def tell(self, kind: str, **data: Any) -> None:
         """Tell every watcher of something."""
-        self.version += 1
-        self._send(_event(kind, f"instance-{self.version}", {"version": self.version, **data}))
+        with self._lock:
+            self.version += 1
+            self._put(_event(kind, f"instance-{self.version}", {"version": self.version, **data}))
 
     def send(self, data: bytes) -> None:
         """Send watchers bytes as they are."""
-        self._send(data)
+        with self._lock:
+            self._put(data)
 
     def cut(self) -> None:
         """End every watch."""
-        self._send(_END)
+        self.send(_END)
+
+    @property
+    def watchers(self) -> int:
+        """How many are told of what happens now; a request is noted a moment before."""
+        with self._lock:
+            return len(self._watchers)
 
     def close(self) -> None:
         """Stop listening, and end every watch."""
@@ -139,10 +147,9 @@ class SmallPlane:
         is_known = self.key is None or asked.headers.get("x-api-key") == self.key
         return asked.path == WATCH and self.watch and is_known and WATCH not in self.answers
 
-    def _send(self, data: bytes) -> None:
-        with self._lock:
-            for watcher in self._watchers:
-                watcher.put(data)
+    def _put(self, data: bytes) -> None:
+        for watcher in self._watchers:
+            watcher.put(data)
 
     def _answer(self, asked: Asked) -> Said:
         if asked.path in self.answers:
@@ -169,19 +176,19 @@ class SmallPlane:
         waiting: Queue[bytes] = Queue()
         with self._lock:
             self._watchers.append(waiting)
-        about = {"version": self.version, "instance": "instance", "store": self.store}
-        write(b"retry: 1000\n\n")
-        if self._mute:
-            pass
-        elif asked.headers.get("last-event-id") == f"instance-{self.version}":
-            write(_event("resumed", f"instance-{self.version}", {**about, "missed": 0}))
-        else:
-            facts = {**about, "total_agents": len(self.agents), "resumed": False, "reason": "new"}
-            write(_event("snapshot", f"instance-{self.version}", facts))
+            opening = b"" if self._mute else self._opening(asked)
+        write(b"retry: 1000\n\n" + opening)
         while (data := waiting.get()) != _END:
             write(data)
         with self._lock:
             self._watchers.remove(waiting)
+
+    def _opening(self, asked: Asked) -> bytes:
+        about = {"version": self.version, "instance": "instance", "store": self.store}
+        if asked.headers.get("last-event-id") == f"instance-{self.version}":
+            return _event("resumed", f"instance-{self.version}", {**about, "missed": 0})
+        facts = {**about, "total_agents": len(self.agents), "resumed": False, "reason": "new"}
+        return _event("snapshot", f"instance-{self.version}", facts)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         plane = self

@@ -127,7 +127,7 @@ def test_what_a_watch_tells_is_taken_in_without_asking_again() -> None:
                 plane.tell("removed", agent_id="a", reason="deregistered")
                 await it.until(lambda: "a" not in it.apps)
                 plane.cut()
-                await it.until(lambda: len(plane.requests(WATCH)) == 2)
+                await it.until(lambda: len(plane.requests(WATCH)) == 2 and plane.watchers == 1)
                 plane.tell("registered", agent_id="c", agent=item("c"))
                 await it.until(lambda: "c" in it.apps)
 
