@@ -1139,16 +1139,22 @@ def test_what_never_came_to_the_store_is_not_looked_for_for_ever() -> None:
     tell(story)
 
 
+async def cancelled_without_a_word(plane: Plane, server: AgentServer) -> str:
+    """Cancel what an agent is at work on; the store notes it, and its answer is lost."""
+    server.answer = server.silent
+    execution_id = await plane.submit()
+    await until(lambda: len(server.calls) == 1)
+    plane.rows.unheard.add("settle")
+    with pytest.raises(ServiceUnavailable):
+        await plane.executions.cancel(execution_id, "")
+    return execution_id
+
+
 def test_a_cancellation_that_was_noted_without_a_word_stops_the_agent_all_the_same() -> None:
     """Its caller is told to try again, and then that there is nothing left to cancel."""
 
     async def story(plane: Plane, server: AgentServer) -> None:
-        server.answer = server.silent
-        execution_id = await plane.submit()
-        await until(lambda: len(server.calls) == 1)
-        plane.rows.unheard.add("settle")
-        with pytest.raises(ServiceUnavailable):
-            await plane.executions.cancel(execution_id, "")
+        execution_id = await cancelled_without_a_word(plane, server)
         await until(lambda: len(server.told_to_cancel) == 1 and server.left.is_set())
         with pytest.raises(InvalidRequest) as refusal:
             await plane.executions.cancel(execution_id, "")
@@ -1163,12 +1169,7 @@ def test_who_cancels_again_at_once_leaves_nothing_running() -> None:
     """The first cancellation is noted, and nobody knows; the second finds it."""
 
     async def story(plane: Plane, server: AgentServer) -> None:
-        server.answer = server.silent
-        execution_id = await plane.submit()
-        await until(lambda: len(server.calls) == 1)
-        plane.rows.unheard.add("settle")
-        with pytest.raises(ServiceUnavailable):
-            await plane.executions.cancel(execution_id, "")
+        execution_id = await cancelled_without_a_word(plane, server)
         with pytest.raises(InvalidRequest):
             await plane.executions.cancel(execution_id, "")
         await until(server.left.is_set)

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from switchboard.catalog.text import clean
-from switchboard.mcp.greeting import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
+from switchboard.mcp.greeting import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -18,6 +18,7 @@ RESOURCE_NOT_FOUND = -32002
 MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 
+SUBSCRIPTION = META + "subscriptionId"
 MOST_IN_A_BATCH = 1000
 _LONGEST_MESSAGE = 1000
 

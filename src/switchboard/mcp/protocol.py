@@ -19,7 +19,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from switchboard.catalog.model import Caller
 from switchboard.catalog.text import clean
-from switchboard.mcp.greeting import CLIENT_CAPABILITIES, LEGACY, META, MODERN, PROTOCOL_VERSION, Greeting
+from switchboard.mcp.greeting import CLIENT_CAPABILITIES, LEGACY, MODERN, PROTOCOL_VERSION, Greeting
 from switchboard.mcp.messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -498,6 +498,3 @@ def _declares(capabilities: Mapping[str, Any], needed: Mapping[str, Any]) -> boo
         if name == "elicitation" and not inner and "form" not in declared and "url" in declared:
             return False
     return True
-
-
-SUBSCRIPTION = META + "subscriptionId"

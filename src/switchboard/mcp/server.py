@@ -37,8 +37,8 @@ from switchboard.mcp.asking import AskingClient
 from switchboard.mcp.entries import FIXED, WEB_APP, fixed_tools, guide_tool, incomplete, uri
 from switchboard.mcp.greeting import SERVER_INFO, Greeting
 from switchboard.mcp.guide import AAI, PORTABLE, Spelling, guide, standing_note
-from switchboard.mcp.messages import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, Fault, Result
-from switchboard.mcp.protocol import SUBSCRIPTION, Exchange, Method
+from switchboard.mcp.messages import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, SUBSCRIPTION, Fault, Result
+from switchboard.mcp.protocol import Exchange, Method
 
 ToolNames = Literal["aai", "portable", "auto"]
 PAGE = 1000

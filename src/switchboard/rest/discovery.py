@@ -32,7 +32,7 @@ _MOST_QUESTIONS = 512
 _LONGEST_REMEMBERED = 1024
 _LONGEST_REQUEST = 3 * 1024
 _MILLISECONDS = tuple(f"{microseconds / 1000:.3f}" for microseconds in range(1000))
-"""How long most requests take, as a log says it: to format numbers is half of what a line costs."""
+"""How long most requests take, as a log says it: to look a number up costs less than to format it."""
 _JSON = b"application/json; charset=utf-8"
 _XML = b"application/xml; charset=utf-8"
 

@@ -12,8 +12,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from switchboard.mcp.greeting import META, Greeting
-from switchboard.mcp.messages import INVALID_PARAMS, RESOURCE_NOT_FOUND, Fault, Result
-from switchboard.mcp.protocol import SUBSCRIPTION, Exchange, Method, Question
+from switchboard.mcp.messages import INVALID_PARAMS, RESOURCE_NOT_FOUND, SUBSCRIPTION, Fault, Result
+from switchboard.mcp.protocol import Exchange, Method, Question
 
 GREETING = Greeting(
     {"name": "switchboard-conformance", "version": "1.0.0"},
