@@ -37,7 +37,9 @@ class Floor:
         self._last = _messages(answers[-1])
         self._replies = {answer.query: _reply(answer) for answer in answers}
         self._last_reply = _reply(answers[-1])
-        self._again: dict[bytes, Reply] = {}
+        self._again: dict[bytes, tuple[bytes, bytes]] = {}
+        self.again = self._again.get
+        """Return the answer to a request that came before."""
 
     async def __call__(self, scope: dict[str, Any], _: object, send: Any) -> None:
         """Send an answer."""
@@ -49,16 +51,12 @@ class Floor:
         """Let everybody in."""
         return Wishes("", b"", b"")
 
-    def at_once(self, _method: bytes, url: bytes, _wishes: object, request: bytes) -> Reply:
+    def at_once(self, _method: bytes, url: bytes, _wishes: object, request: bytes = b"", opening: bytes = b"") -> Reply:
         """Return an answer, which is the same for the same request."""
         reply = self._replies.get(url.partition(b"?")[2], self._last_reply)
-        if request:
-            self._again[request] = reply
+        if request and isinstance(reply.body, bytes):
+            self._again[request] = b"%b%b\r\n" % (opening, reply.head), reply.body
         return reply
-
-    def again(self, request: bytes) -> Reply | None:
-        """Return the answer to a request that came before."""
-        return self._again.get(request)
 
 
 def _messages(answer: Answer) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -319,7 +319,7 @@ def test_a_connection_on_which_nothing_comes_any_more_is_closed() -> None:
         def admitted(self, _method: bytes, _url: bytes, _headers: Headers) -> Wishes:
             return Wishes("", b"", b"")
 
-        def at_once(self, _method: bytes, _url: bytes, _wishes: Wishes, _request: bytes) -> Reply:
+        def at_once(self, _method: bytes, _url: bytes, _wishes: Wishes, *_: bytes) -> Reply:
             return Reply(200, b"content-length: 2\r\n", b"ok")
 
         def again(self, _request: bytes) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -765,7 +766,8 @@ def test_nothing_is_never_a_key(headers: dict[str, str]) -> None:
             return {"type": "http.request", "body": b""}
 
         nobody: Any = None
-        app = App(nobody, nobody, [], nobody, nobody, {"ann": "", "bob": " "})
+        discovery: Any = SimpleNamespace(again=None)
+        app = App(discovery, nobody, [], nobody, nobody, {"ann": "", "bob": " "})
         lines = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
         await app({"type": "http", "path": "/api/v1/nodes", "method": "GET", "headers": lines}, receive, send)
 

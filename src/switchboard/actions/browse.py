@@ -21,8 +21,8 @@ class Browse:
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self.fresh_view = directory.fresh_view
-        """Return the catalogue as it is now, if nobody has to be asked first."""
+        self.at_hand = directory.at_hand
+        """The catalogue as it is now, and until when nobody has to be asked first."""
 
     async def view(self) -> View:
         """Return the catalogue as it is now."""

@@ -41,6 +41,14 @@ class View(Struct, frozen=True):
     stale_since: float | None
 
 
+class AtHand(Struct):
+    """What a reader gets now, to be looked at without a call: every request of discovery begins with it."""
+
+    view: View
+    until: float = 0.0
+    """By the clock that only ever grows; from then on the store has to be asked first."""
+
+
 class Directory:
     """Holds the current snapshot, and when each agent was last seen: heartbeats change times, never the snapshot."""
 
@@ -52,12 +60,11 @@ class Directory:
         self._read = read
         self._fresh_s = fresh_s
         self._snapshot = Snapshot()
-        self._view = View(self._snapshot, True, None)
+        self.at_hand = AtHand(View(self._snapshot, True, None))
         self._revision = 0
         self._revisions: dict[str, int] = {}
         self._written: dict[str, int] = {}
         self._registered_at: dict[str, float] = {}
-        self._fresh_until = 0.0
         self._refresh: Task[None] | None = None
         self._catching_up = Lock()
         self._listener: Callable[[StoredAgent], None] | None = None
@@ -98,9 +105,7 @@ class Directory:
 
     def fresh_view(self) -> View | None:
         """Return the snapshot for a reader, if the store need not be asked first."""
-        if self._clock.passed() >= self._fresh_until:
-            return None
-        return View(self._snapshot, True, self.stale_since) if self._silent else self._view
+        return self.at_hand.view if self._clock.passed() < self.at_hand.until else None
 
     @property
     def stale_since(self) -> float | None:
@@ -113,11 +118,18 @@ class Directory:
 
     def note_silence(self, doing: Doing) -> None:
         """Note that the store did not answer; readers are told until it does the same thing again."""
-        self._silent.setdefault(doing, self._clock.now())
+        if doing not in self._silent:
+            self._silent[doing] = self._clock.now()
+            self._show()
 
     def note_answer(self, doing: Doing) -> None:
         """Note that the store answers."""
-        self._silent.pop(doing, None)
+        if self._silent.pop(doing, None) is not None:
+            self._show()
+
+    def _show(self) -> None:
+        """Let readers have the snapshot as it is now."""
+        self.at_hand.view = View(self._snapshot, True, self.stale_since)
 
     async def _wait_a_little(self, refresh: Task[None]) -> None:
         """Wait for the store, but not for long: an answer from memory now is better than one from the store later."""
@@ -125,7 +137,7 @@ class Directory:
             await wait_for(shield(refresh), PATIENCE_S)
         except TimeoutError:
             self.note_silence("reading")
-            self._fresh_until = self._clock.passed() + RETRY_S
+            self.at_hand.until = self._clock.passed() + RETRY_S
 
     async def catch_up(self) -> None:
         """Apply everything the store has that this instance has not.
@@ -166,7 +178,7 @@ class Directory:
                 self._listener(stored)
         self._revision = max(self._revision, revision)
         self._forget_the_removed()
-        self._fresh_until = self._clock.passed() + self._fresh_s
+        self.at_hand.until = self._clock.passed() + self._fresh_s
         self.note_answer("reading")
 
     def apply(self, stored: StoredAgent, agent: Agent | None) -> bool:
@@ -218,9 +230,9 @@ class Directory:
     def _move(self, snapshot: Snapshot, agent_id: str, state: State | None) -> None:
         """Go on to the next snapshot, and tell what is different in it."""
         before, self._snapshot = self._snapshot, snapshot
-        self._view = View(snapshot, True, None)
         if snapshot is before:
             return
+        self._show()
         change = Change(
             version=snapshot.version,
             agent_id=agent_id,
@@ -239,7 +251,7 @@ class Directory:
         present = [stored for stored in changes if stored.registration is not None]
         readable = (agent for agent in map(self._read, present) if agent is not None)
         self._snapshot = Snapshot.of(readable, version=self._snapshot.version + 1)
-        self._view = View(self._snapshot, True, None)
+        self._show()
         self.seen_at = {stored.id: max(stored.seen_at, self.seen_at.get(stored.id, 0.0)) for stored in present}
         for follower in self._followers:
             follower(Gap(self._snapshot.version))
@@ -255,6 +267,6 @@ class Directory:
             await self.catch_up()
         except ServiceUnavailable:
             self.note_silence("reading")
-            self._fresh_until = self._clock.passed() + RETRY_S
+            self.at_hand.until = self._clock.passed() + RETRY_S
         finally:
             self._refresh = None

@@ -39,6 +39,11 @@ class Page(Struct, frozen=True, kw_only=True, gc=False):
     has_more: bool
     matches: tuple[Match, ...]
 
+    @property
+    def totals(self) -> tuple[int, int, int]:
+        """How many agents, reasoners and skills match."""
+        return self.total_agents, self.total_reasoners, self.total_skills
+
 
 class Selection(Struct, frozen=True, kw_only=True, gc=False):
     """Everything that matches, in order of ids, whatever page is asked for."""

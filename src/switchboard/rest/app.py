@@ -71,6 +71,8 @@ class App:
         self._public = public
         self._is_stranger = is_stranger
         self._discovery = discovery
+        self.again = discovery.again
+        """Answer a discovery request with the very bytes of one that was answered before; None if there was none."""
         self._watch = watch
         self._mcp = mcp
         self._heartbeats = heartbeats
@@ -123,16 +125,14 @@ class App:
             return None  # a page's, which may be of another site
         return wishes_of(headers)
 
-    def at_once(self, method: bytes, url: bytes, wishes: Wishes, request: bytes) -> Reply | None:
+    def at_once(
+        self, method: bytes, url: bytes, wishes: Wishes, request: bytes = b"", opening: bytes = b""
+    ) -> Reply | None:
         """Answer a discovery request without waiting; None for everything else, which is called as an application."""
         path, _, query = url.partition(b"?")
         if path != _PATH or method not in _READING_BYTES:
             return None
-        return self._discovery.at_once(query, wishes, is_head=method == b"HEAD", request=request)
-
-    def again(self, request: bytes) -> Reply | None:
-        """Answer a discovery request with the very bytes of one that was answered before; None if there was none."""
-        return self._discovery.again(request)
+        return self._discovery.at_once(query, wishes, request, opening, is_head=method == b"HEAD")
 
     def _caller(self, path: str, headers: Headers) -> str | None:
         """Return whose key a request carries; None where it needs one and has none that fits."""

@@ -8,6 +8,7 @@ very bytes, and the next request with the same ones is answered without reading 
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -41,15 +42,21 @@ class AtOnce(Protocol):
         """Return what the headers of a request ask for; None where it has to be asked the long way."""
         ...
 
-    def at_once(self, method: bytes, url: bytes, wishes: Wishes, request: bytes, /) -> Reply | None:
+    def at_once(
+        self, method: bytes, url: bytes, wishes: Wishes, request: bytes = b"", opening: bytes = b"", /
+    ) -> Reply | None:
         """Answer a request whose headers were admitted, with this or another address; None as above.
 
-        `request` is all of it, where the same bytes will mean the same; otherwise it is empty.
+        Where the same bytes will mean the same, `request` is all of them, and `opening` how an answer begins now.
         """
         ...
 
-    def again(self, request: bytes, /) -> Reply | None:
-        """Answer a request with the very bytes of one that was answered before; None where that is no answer now."""
+    @property
+    def again(self) -> Callable[[bytes], tuple[bytes, bytes] | None]:
+        """Answer a request with the very bytes of one that was answered before; None where that is no answer now.
+
+        It begins with the opening that `at_once` was given: a whole head, to the empty line at its end, and a body.
+        """
         ...
 
 
@@ -134,8 +141,23 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Take what has come; what comes before a head is complete is counted."""
         if not self._in_message:
-            if self._is_answered_again(data):
-                return
+            at_once = self.at_once
+            if (
+                at_once is not None
+                and self.timeout_keep_alive_task is None
+                and not self.flow.write_paused
+                and (not self.cycle or self.cycle.response_complete)
+            ):
+                again = at_once.again(data)
+                if again is not None:
+                    self._note_answer()
+                    self._write(again)
+                    return
+                known = self.heads.read(data)
+                reply = None if known is None else at_once.at_once(b"GET", *known, data, self._opening(200))
+                if reply is not None:
+                    self._send(reply)
+                    return
             self._piece = data if len(data) <= _LARGEST_HEAD and data.startswith(_GET) else b""
         if self._deadline is not None:
             if self._head_bytes > _LARGEST_HEAD:
@@ -165,7 +187,7 @@ class Connection(HttpToolsProtocol):
         reply = self._reply()
         if reply is not None:
             self._was_answered = True
-            self._write(reply)
+            self._send(reply)
             return
         url, headers = self.url, self.headers
         super().on_message_begin()  # makes what describes a request to an application
@@ -187,27 +209,6 @@ class Connection(HttpToolsProtocol):
         else:
             super().on_message_complete()
 
-    def _is_answered_again(self, data: bytes) -> bool:
-        """Answer a request with headers that were read before, if that is all that has come; tell whether it was."""
-        at_once = self.at_once
-        if (
-            at_once is None
-            or self.timeout_keep_alive_task is not None
-            or self.flow.write_paused
-            or (self.cycle and not self.cycle.response_complete)
-        ):
-            return False
-        reply = at_once.again(data)
-        if reply is None:
-            known = self.heads.read(data)
-            reply = None if known is None else at_once.at_once(b"GET", *known, data)
-            if reply is None:
-                return False
-        if self._deadline is not None:
-            self._head_is_complete()
-        self._write(reply)
-        return True
-
     def _reply(self) -> Reply | None:
         """Return the answer to a plain request that nothing speaks against answering now."""
         parser = self.parser
@@ -225,21 +226,32 @@ class Connection(HttpToolsProtocol):
             return None
         method = parser.get_method()
         wishes = self.at_once.admitted(method, self.url, self.headers)
-        reply = None if wishes is None else self.at_once.at_once(method, self.url, wishes, b"")
+        reply = None if wishes is None else self.at_once.at_once(method, self.url, wishes)
         if wishes is not None and reply is not None and self._piece:
             self.heads.learn(self._piece, self.url, self.headers, wishes)
         return reply
 
-    def _write(self, reply: Reply) -> None:
-        state, head, body = self.server_state, reply.head, reply.body
-        opening = self.heads.opening(reply.status, state.default_headers)
+    def _send(self, reply: Reply) -> None:
+        self._note_answer()
+        head, body = (self._opening(reply.status), reply.head, _LINE_END), reply.body
         if isinstance(body, list):
-            self.transport.write(b"".join((opening, head, _LINE_END, *body)))
-        elif len(body) <= _SMALL_BODY:
-            self.transport.write(b"".join((opening, head, _LINE_END, body)))
+            self.transport.write(b"".join((*head, *body)))
+        else:
+            self._write((b"".join(head), body))
+
+    def _write(self, answer: tuple[bytes, bytes]) -> None:
+        if len(answer[1]) <= _SMALL_BODY:
+            self.transport.write(b"".join(answer))
         else:  # not copied
-            self.transport.writelines((b"".join((opening, head, _LINE_END)), body))
-        state.total_requests += 1
+            self.transport.writelines(answer)
+
+    def _opening(self, status: int) -> bytes:
+        return self.heads.opening(status, self.server_state.default_headers)
+
+    def _note_answer(self) -> None:
+        """Wait no longer for a head, and from now on for the next one."""
+        if self._deadline is not None:
+            self._head_is_complete()
         self._answered_at = self.loop.time()
         if self._idle_watch is None:
             self._idle_watch = self.loop.call_later(self.timeout_keep_alive, self._look_whether_idle)

@@ -39,17 +39,18 @@ class Lookup(Struct, frozen=True, gc=False):
 
     ids: tuple[str, ...]
     """Sorted, and each of them once."""
+    quoted: str
+    """The same as members of a JSON array, but for the first and the last quote; such ids need no escapes."""
     format: Format = "json"
-    used: tuple[str, ...] = ("agent",)
+    kind: tuple[Format, tuple[str, ...]] = ("json", ("agent",))
 
     def key(self) -> bytes:
-        """Return the key that a `Question` for the same has; ids that are read quickly need no escapes."""
-        return b'{"agents":["%b"]}' % '","'.join(self.ids).encode()
+        """Return the key that a `Question` for the same has."""
+        return b'{"agents":["%b"]}' % self.quoted.encode()
 
     def filters(self) -> str:
         """Return what it asks for, as a log says it."""
-        ids = '","'.join(self.ids)
-        return f'{{"agent_ids":["{ids}"],"format":"json"}}'
+        return f'{{"agent_ids":["{self.quoted}"],"format":"json"}}'
 
 
 class Question:
@@ -65,9 +66,9 @@ class Question:
         "format",
         "is_lookup",
         "key",
+        "kind",
         "query",
         "tag",
-        "used",
         "variant",
     )
 
@@ -79,7 +80,8 @@ class Question:
         self.tag = tag_of(self.key)
         self.is_lookup = lookup is not None or (bool(query.agents) and all(map(patterns.is_exact, query.agents)))
         """Whether it names agents by id: there are too many different ones to remember every answer."""
-        self.used = _JUST_AGENTS if lookup is not None else _used(query)
+        self.kind = query.format, _JUST_AGENTS if lookup is not None else _used(query)
+        """Its format, and the filters that it uses."""
         self.variant = _USUAL_VARIANT if lookup is not None else variant_of(query)
         self.asked = 0
         self.format = query.format
@@ -148,7 +150,9 @@ def ids_of(text: bytes) -> tuple[str, ...]:
         return (value.decode(),)
     if name not in _MANY_AGENTS or value.count(b",") >= MOST_ENTRIES:
         return ()
-    return tuple(sorted({*value.decode().split(",")} - {""}))
+    ids = set(value.decode().split(","))
+    ids.discard("")
+    return tuple(sorted(ids))
 
 
 def pairs(text: bytes) -> list[tuple[str, str]]:

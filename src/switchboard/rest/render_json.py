@@ -12,6 +12,7 @@ from switchboard.catalog.selection import Page
 
 encode = msgspec.json.encode
 SEPARATOR = b","
+END = b"]}"
 _SUMMARY = (
     b'{"discovered_at":"%b","total_agents":%d,"total_reasoners":%d,"total_skills":%d,'
     b'"pagination":{"limit":%d,"offset":%d,"has_more":%b},"capabilities":['
@@ -45,9 +46,13 @@ def agent_heartbeat(seen: bytes) -> bytes:
 
 def document(at: str, query: Query, page: Page, agents: Sequence[bytes]) -> list[bytes]:
     """Put the whole answer together, in pieces, as the agents come."""
-    more = b"true" if page.has_more else b"false"
-    counts = (page.total_agents, page.total_reasoners, page.total_skills)
-    return [_SUMMARY % (at.encode(), *counts, query.limit, query.offset, more), *agents, b"]}"]
+    return [summary(at, query, page.totals, has_more=page.has_more), *agents, END]
+
+
+def summary(at: str, query: Query, totals: tuple[int, int, int], *, has_more: bool) -> bytes:
+    """Encode everything before the first agent; the totals are of agents, reasoners and skills."""
+    more = b"true" if has_more else b"false"
+    return _SUMMARY % (at.encode(), *totals, query.limit, query.offset, more)
 
 
 def _capability(agent: Agent, item: Capability, query: Query) -> dict[str, Any]:

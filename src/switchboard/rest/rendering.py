@@ -65,12 +65,13 @@ class Rendering:
             case "json":
                 return render_json.document(at, query, page, self._agents(question, page, render_json))
 
-    def looked_up(self, snapshot: Snapshot, ids: Iterable[str], now: float) -> tuple[list[bytes], Page]:
+    def looked_up(self, snapshot: Snapshot, ids: Iterable[str], now: float) -> tuple[list[bytes], tuple[int, int, int]]:
         """Find agents by their ids, which come sorted, and return the answer: what `document` says of the same page.
 
-        In one go, because nothing else is asked as often: agents, fragments and totals in one turn of one loop.
+        With it come the totals of agents, reasoners and skills. In one go, because nothing else is asked as often:
+        agents, fragments and totals in one turn of one loop.
         """
-        agents, fragments_of, seen_at = snapshot.agents, self._fragments.get, self._browse.seen_at
+        agents, known, seen_at = snapshot.agents, self._fragments.known(_USUAL), self._browse.seen_at
         parts: list[bytes] = []
         found = reasoners = every = 0
         for agent_id in ids:
@@ -82,16 +83,20 @@ class Rendering:
             every += len(agent.capabilities)
             if found > LIMIT_DEFAULT:
                 continue
-            fragments = fragments_of(agent, _PLAIN, _USUAL, render_json.agent_fragments)
-            parts += (render_json.SEPARATOR, self._whole(fragments, seen_at.get(agent_id), render_json))
-        page = Page(
-            total_agents=found,
-            total_reasoners=reasoners,
-            total_skills=every - reasoners,
-            has_more=found > LIMIT_DEFAULT,
-            matches=(),
-        )
-        return render_json.document(time_text(now), _PLAIN, page, parts[1:]), page
+            fragments = known.get(agent_id)
+            if fragments is None or fragments.agent is not agent:
+                fragments = self._fragments.make(agent, _PLAIN, _USUAL, render_json.agent_fragments)
+            at, text = seen_at.get(agent_id), fragments.text
+            if text is None or fragments.seen_at != at:
+                text = self._whole(fragments, at, render_json)
+            parts += (render_json.SEPARATOR, text)
+        totals = found, reasoners, every - reasoners
+        summary = render_json.summary(time_text(now), _PLAIN, totals, has_more=found > LIMIT_DEFAULT)
+        if not parts:
+            return [summary, render_json.END], totals
+        parts[0] = summary  # in place of the separator before the first
+        parts.append(render_json.END)
+        return parts, totals
 
     def _compact(self, question: Question, page: Page, at: str) -> list[bytes]:
         variant, encode = question.variant, render_compact.agent_fragments

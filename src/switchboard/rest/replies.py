@@ -41,7 +41,7 @@ class Body:
 
     __slots__ = ("_encoded", "_head", "plain", "said")
 
-    def __init__(self, plain: bytes, head: bytes, said: str) -> None:
+    def __init__(self, plain: bytes, head: bytes, said: bytes) -> None:
         """Take a body, its headers but for those that are about its encoding, and what a log says of it."""
         self.plain = plain, b"%bcontent-length: %d\r\n" % (head, len(plain))
         self.said = said
@@ -83,10 +83,6 @@ class Bodies:
         self.version, self.second = version, second
         self._forget()
         return True
-
-    def is_of(self, version: int, now: float) -> bool:
-        """Tell whether these are of this version and this second."""
-        return version == self.version and 0.0 <= now - self.second < 1.0
 
     def keep(self, key: bytes, body: Body) -> None:
         """Remember a body, if there is room for it."""

@@ -6,20 +6,18 @@ value, and a flush encodes and writes what has gathered. Warnings and errors are
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from io import FileIO
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol
 
 import msgspec
 
-T = TypeVar("T")
 Level = Literal["debug", "info", "warning", "error"]
 _ORDER: dict[Level, int] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 LEVELS: dict[str, Level] = {level: level for level in _ORDER}
 _MOST_WAITING = 500
-_MILLISECONDS = tuple(f"{number:03}" for number in range(1000))
+_MILLISECONDS = tuple(b'%03dZ",' % number for number in range(1000))
 """Each of them as a time writes it: to look a number up costs less than to format it."""
 
 
@@ -38,7 +36,7 @@ class Log:
         # Without a buffer of its own: what could not be written must not wait there and spoil the end of the process.
         self._stream = stream or FileIO(sys.stderr.fileno(), "wb", closefd=False)
         self._least = _ORDER[level]
-        self._waiting: list[dict[str, Any] | tuple[float, Callable[[Any], str], Any]] = []
+        self._waiting: list[dict[str, Any] | tuple[float, tuple[bytes, ...]]] = []
         self._encoder = msgspec.json.Encoder(enc_hook=str)
         self.lost = 0
         """Events that could not be written."""
@@ -53,10 +51,10 @@ class Log:
         if _ORDER[level] >= _ORDER["warning"] or len(self._waiting) >= _MOST_WAITING:
             self.flush()
 
-    def often(self, at: float, encode: Callable[[T], str], event: T) -> None:
-        """Note an event that comes with every request; `encode` makes its text of it, from the message on."""
+    def often(self, at: float, text: tuple[bytes, ...]) -> None:
+        """Note an event that comes with every request, by its text in pieces: from its message to the line's end."""
         waiting = self._waiting
-        waiting.append((at, encode, event))
+        waiting.append((at, text))
         if len(waiting) >= _MOST_WAITING:
             self.flush()
 
@@ -71,17 +69,23 @@ class Log:
             # Nobody reads the log any more, or its disk is full: the service is worth more than its log.
             self.lost += len(waiting)
 
-    def _encoded(self, events: list[dict[str, Any] | tuple[float, Callable[[Any], str], Any]]) -> Iterator[bytes]:
-        second, opening = -1, ""
+    def _encoded(self, events: list[dict[str, Any] | tuple[float, tuple[bytes, ...]]]) -> list[bytes]:
+        """Return everything in pieces, which are put together once."""
+        pieces: list[bytes] = []
+        second, opening = -1, b""
         for event in events:
             if isinstance(event, dict):
                 event["timestamp"] = timestamp(event["timestamp"])
-                yield self._encoder.encode(event) + b"\n"
+                pieces += (self._encoder.encode(event), b"\n")
                 continue
-            at, encode, what = event
-            if int(at) != second:  # the same for hundreds of them
-                second, opening = int(at), f'{{"level":"info","timestamp":"{_second(int(at))}.'
-            yield f'{opening}{_MILLISECONDS[int((at - second) * 1000)]}Z",{encode(what)}}}\n'.encode()
+            at, text = event
+            part = at - second
+            if not 0.0 <= part < 1.0:  # the same second for hundreds of them
+                second = int(at)
+                part, opening = at - second, f'{{"level":"info","timestamp":"{_second(second)}.'.encode()
+            pieces += (opening, _MILLISECONDS[int(part * 1000)])
+            pieces += text
+        return pieces
 
     def _write(self, lines: bytes) -> None:
         while lines:

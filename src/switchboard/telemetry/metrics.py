@@ -14,7 +14,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 _FORMATS = ("json", "xml", "compact")
+_FILTERS = ("agent", "reasoner", "skill", "tag")
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
+_SHORTEST = _BUCKETS[0]
+_NO_COUNTS = [0] * (len(_BUCKETS) + 1)
+
+Kind = tuple[str, tuple[str, ...]]
+"""What is told apart when questions are counted: their format, and the filters that they use."""
 
 
 class Count:
@@ -30,29 +36,50 @@ class Count:
         self.value += 1
 
 
-class Durations:
-    """How often something took how long. Noted by the loop alone, as a count is."""
+class Tally:
+    """How often questions of one kind were answered, and how long that took. Noted by the loop alone, as a count is."""
 
-    __slots__ = ("_counts", "_sum")
+    __slots__ = ("counts", "misses", "seconds")
 
     def __init__(self) -> None:
-        self._counts = [0] * (len(_BUCKETS) + 1)
-        self._sum = 0.0
+        self.counts = [0] * (len(_BUCKETS) + 1)
+        """One for each bucket, and one for everything above."""
+        self.seconds = 0.0
+        self.misses = 0
+        """Those for which the store was asked first."""
 
-    def observe(self, seconds: float) -> None:
-        """Note one duration."""
-        self._counts[bisect_left(_BUCKETS, seconds)] += 1
-        self._sum += seconds
+    def note(self, seconds: float) -> None:
+        """Note one answer."""
+        self.counts[0 if seconds <= _SHORTEST else bisect_left(_BUCKETS, seconds)] += 1
+        self.seconds += seconds
+
+
+class Tallies(dict[Kind, Tally]):
+    """A tally for each kind of question, made when the first of its kind is answered."""
+
+    def __missing__(self, kind: Kind) -> Tally:
+        """Begin a tally."""
+        return self.setdefault(kind, Tally())
+
+    def answered(self, name: str) -> tuple[list[int], float]:
+        """Return how many answers of a format fell into each bucket, and how long they took together."""
+        tallies = [tally for (format_, _), tally in self.items() if format_ == name]
+        counts = [sum(counts) for counts in zip(_NO_COUNTS, *(tally.counts for tally in tallies), strict=True)]
+        return counts, sum(tally.seconds for tally in tallies)
+
+    def using(self, name: str) -> int:
+        """Return how many answered questions used a filter."""
+        return sum(sum(tally.counts) for (_, used), tally in self.items() if name in used)
 
     @property
-    def count(self) -> int:
-        """How often."""
-        return sum(self._counts)
+    def misses(self) -> int:
+        """How many answers asked the store first."""
+        return sum(tally.misses for tally in self.values())
 
-    def add_to(self, family: HistogramMetricFamily, labels: list[str]) -> None:
-        """Bring this into Prometheus' form, where every bucket holds what is in the smaller ones."""
-        bounds = [*map(str, _BUCKETS), "+Inf"]
-        family.add_metric(labels, list(zip(bounds, accumulate(self._counts), strict=True)), self._sum)
+    @property
+    def hits(self) -> int:
+        """How many did not."""
+        return sum(sum(tally.counts) for tally in self.values()) - self.misses
 
 
 @final
@@ -75,19 +102,22 @@ class _Often(Collector):
         usage = GaugeMetricFamily(
             "agentfield_discovery_filter_usage", "Requests that used a filter.", labels=["filter_type"]
         )
+        bounds = [*map(str, _BUCKETS), "+Inf"]
         for name in _FORMATS:
-            requests.add_metric([name, "success"], counted.duration[name].count)
+            counts, seconds = counted.tallies.answered(name)
+            requests.add_metric([name, "success"], sum(counts))
             requests.add_metric([name, "error"], counted.failed[name].value)
-            counted.duration[name].add_to(duration, [name])
-        for name, count in counted.filters.items():
-            usage.add_metric([name], count.value)
+            # In Prometheus' form, every bucket holds what is in the smaller ones.
+            duration.add_metric([name], list(zip(bounds, accumulate(counts), strict=True)), seconds)
+        for name in _FILTERS:
+            usage.add_metric([name], counted.tallies.using(name))
         yield from (requests, duration, usage)
-        for name, said, count in (
-            ("agentfield_discovery_cache_hits", "Answers without asking the store.", counted.hits),
-            ("agentfield_discovery_cache_misses", "Answers that asked the store first.", counted.misses),
-            ("switchboard_heartbeats", "Signs of life taken in.", counted.heartbeats),
+        for name, said, value in (
+            ("agentfield_discovery_cache_hits", "Answers without asking the store.", counted.tallies.hits),
+            ("agentfield_discovery_cache_misses", "Answers that asked the store first.", counted.tallies.misses),
+            ("switchboard_heartbeats", "Signs of life taken in.", counted.heartbeats.value),
         ):
-            yield CounterMetricFamily(name, said, value=count.value)
+            yield CounterMetricFamily(name, said, value=value)
 
 
 class Metrics:
@@ -96,11 +126,8 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.failed = {name: Count() for name in _FORMATS}
-        self.duration = {name: Durations() for name in _FORMATS}
+        self.tallies = Tallies()
         """Of those that succeeded."""
-        self.filters = {name: Count() for name in ("agent", "reasoner", "skill", "tag")}
-        self.hits = Count()
-        self.misses = Count()
         self.registry.register(_Often(self))
         self.cache_bytes = Gauge(
             "agentfield_discovery_cache_size_bytes",
