@@ -165,12 +165,15 @@ class _Reader:
             elif name.strip() in found:
                 self._note(path, f"repeats the id {name.strip()!r} and was left out")
             else:
-                name = name.strip()
+                # Many agents say the same: each text is in memory once.
+                name = sys.intern(name.strip())
+                description = self._text(record, "description", path) or self._text(
+                    descriptions, name, f"{_CUSTOM}.descriptions"
+                )
                 found[name] = Capability(
                     kind=kind,
                     id=name,
-                    description=self._text(record, "description", path)
-                    or self._text(descriptions, name, f"{_CUSTOM}.descriptions"),
+                    description=sys.intern(description),
                     tags=self._tags(record, path),
                     input_schema=self._schema(record, "input_schema", path),
                     output_schema=self._schema(record, "output_schema", path),
