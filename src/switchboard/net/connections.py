@@ -7,11 +7,11 @@ import asyncio
 import socket
 import ssl
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 from threading import Lock, Thread
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import httpcore2
 
@@ -22,7 +22,6 @@ from switchboard.net.wires import Wire
 Resolver = Callable[[str, int], Awaitable[Sequence[Address]]]
 
 _LOOK_UPS = 8
-_SENT_TOGETHER = 64 * 1024
 # An address that does not answer must not use up the time of the next one.
 _NEXT_ADDRESS_S = 1.0
 _NO_SUCH_NAME = frozenset(
@@ -36,10 +35,6 @@ class Objection(Exception):
     def __init__(self, why: str) -> None:
         super().__init__(why)
         self.why = why
-
-
-class Stale(Exception):
-    """A connection that was used before ended before the first byte of this answer."""
 
 
 def ask_system(host: str, port: int) -> Sequence[Address]:
@@ -121,33 +116,40 @@ class _Question(NamedTuple):
 
 
 @final
-class Pinned(httpcore2.AsyncNetworkBackend):
+class Pinned:
     """Look a name up once, and connect to what was checked."""
 
     def __init__(self, objection: Callable[[Address], str | None], resolve: Resolver) -> None:
         self._objection = objection
         self._resolve = resolve
 
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - the base class has it so
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
-    ) -> httpcore2.AsyncNetworkStream:
-        """Connect to the first address that is allowed and answers."""
-        del timeout, local_address, socket_options  # one limit stands around everything, and the pool has no options
+    async def connect(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> Wire:
+        """Connect to the first address that is allowed and answers; with TLS, if the host can show that it is that one.
+
+        Raises:
+            Objection: no address is allowed.
+            UnknownHost, ServiceUnavailable: the name cannot be looked up.
+            ConnectError, ConnectTimeout: nobody answers, or not as who was meant.
+        """
         *others, last = await self._allowed(host, port)
+        wire = None
         for address in others:
             with suppress(httpcore2.ConnectError, httpcore2.ConnectTimeout):
-                return await self._connect(address, port, _NEXT_ADDRESS_S)
-        return await self._connect(last, port, None)
+                wire = await self._connect(address, port, _NEXT_ADDRESS_S)
+                break
+        wire = wire or await self._connect(last, port, None)
+        if tls is None:
+            return wire
+        try:
+            await wire.encrypt(tls, host)
+        except OSError as error:
+            raise httpcore2.ConnectError from error
+        return wire
 
-    async def _connect(self, address: Address, port: int, seconds: float | None) -> httpcore2.AsyncNetworkStream:
+    async def _connect(self, address: Address, port: int, seconds: float | None) -> Wire:
         try:
             async with asyncio.timeout(seconds):
-                return _Stream(await Wire.to(str(address), port))
+                return await Wire.to(str(address), port)
         except TimeoutError as error:
             raise httpcore2.ConnectTimeout from error
         except OSError as error:
@@ -177,66 +179,3 @@ class Pinned(httpcore2.AsyncNetworkBackend):
         if not found:
             raise UnknownHost(f"There is no host {host}. Check the address, and the network.", host=host)
         return found
-
-
-@final
-class _Stream(httpcore2.AsyncNetworkStream):
-    """A connection that knows whether an answer has begun. One limit stands around everything: none has its own."""
-
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
-        self._used = False
-        self._heard = False
-        self._unsent = bytearray()
-
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - the base class has it so
-        del timeout
-        # An answer may come before everything was taken: what cannot be written does not keep it from being read.
-        with suppress(httpcore2.WriteError):
-            await self._flush()
-        try:
-            data = await self._wire.read(max_bytes)
-        except OSError as error:
-            if self._used and not self._heard:
-                raise Stale from error
-            raise httpcore2.ReadError from error
-        if not data and not self._heard:
-            raise Stale if self._used else httpcore2.ReadError
-        self._heard = True
-        return data
-
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as above
-        del timeout
-        # HTTP/1.1: nothing is written after the first byte of an answer but the next request.
-        self._used, self._heard = self._used or self._heard, False
-        # Head and body go out together, when there is much of it or somebody waits for the answer.
-        self._unsent += buffer
-        if len(self._unsent) > _SENT_TOGETHER:
-            await self._flush()
-
-    async def _flush(self) -> None:
-        if self._unsent:
-            unsent, self._unsent = bytes(self._unsent), bytearray()
-            try:
-                await self._wire.write(unsent)
-            except OSError as error:
-                raise httpcore2.WriteError from error
-
-    async def aclose(self) -> None:
-        self._wire.close()
-
-    async def start_tls(
-        self,
-        ssl_context: ssl.SSLContext,
-        server_hostname: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - as above
-    ) -> httpcore2.AsyncNetworkStream:
-        del timeout
-        try:
-            await self._wire.encrypt(ssl_context, server_hostname)
-        except OSError as error:
-            raise httpcore2.ConnectError from error
-        return self
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._wire.is_readable() if info == "is_readable" else self._wire.info(info)

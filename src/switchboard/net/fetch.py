@@ -28,8 +28,9 @@ from switchboard.catalog.errors import (
     SwitchboardError,
     Unreached,
 )
-from switchboard.net.connections import LookUps, Objection, Pinned, Resolver, Stale
+from switchboard.net.connections import LookUps, Objection, Pinned, Resolver
 from switchboard.net.guard import MOST_KNOWN, Address, Guard, Scheme, Target, is_public
+from switchboard.net.http11 import Connection, Stale
 from switchboard.net.unpacking import Garbled, TooLarge, unpacked
 
 Headers = tuple[tuple[str, str], ...]
@@ -116,11 +117,12 @@ class Fetch:
         self._guard = Guard(loopback=loopback, plain=plain, permitted=permitted, most_known=caches.most(MOST_KNOWN))
         # The trust store of the operating system, which is what httpx2 uses too.
         context = tls or httpx2.create_ssl_context(trust_env=False)
+        context.set_alpn_protocols(["http/1.1"])
         names = resolve or LookUps()
-        # One pool for each scheme: a backend is not told which one it connects for, and it decides what is allowed.
-        self._pools = {"https": self._pool("https", names, context), "http": self._pool("http", names, context)}
-        self._tls = context
-        self._backends = {"https": self._backend("https", names), "http": self._backend("http", names)}
+        # One for each scheme, which decides what is allowed.
+        self._pinned = {"https": self._pin("https", names), "http": self._pin("http", names)}
+        self._tls: dict[Scheme, ssl.SSLContext | None] = {"https": context, "http": None}
+        self._pools = {"https": self._pool("https"), "http": self._pool("http")}
 
     async def send(  # noqa: PLR0913 - what a request is made of
         self,
@@ -234,15 +236,12 @@ class Fetch:
             raise _ours(target, error) from error
 
     async def _handshake(self, target: Target) -> object:
-        stream = await self._backends[target.scheme].connect_tcp(target.host, target.port)
-        if target.scheme == "http":
-            await stream.aclose()
-            return None
-        stream = await stream.start_tls(self._tls, target.host)
+        wire = await self._pinned[target.scheme].connect(target.host, target.port, self._tls[target.scheme])
         try:
-            return stream.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            encrypted = wire.info("ssl_object")
+            return None if encrypted is None else encrypted.getpeercert(binary_form=True)
         finally:
-            await stream.aclose()
+            wire.close()
 
     async def close(self) -> None:
         """Close every connection."""
@@ -310,17 +309,26 @@ class Fetch:
             raise _ours(target, error) from error
         return Answer(status=answer.status, headers=answer.headers, body=body, url=answer.url)
 
-    def _pool(self, scheme: Scheme, resolve: Resolver, tls: ssl.SSLContext) -> httpcore2.AsyncConnectionPool:
-        return httpcore2.AsyncConnectionPool(
-            ssl_context=tls,
-            max_connections=self._connections,
-            max_keepalive_connections=_IDLE_CONNECTIONS,
-            keepalive_expiry=_IDLE_S,
-            network_backend=self._backend(scheme, resolve),
-        )
+    def _pool(self, scheme: Scheme) -> httpcore2.AsyncConnectionPool:
+        return _Pool(self._pinned[scheme], self._tls[scheme], self._connections)
 
-    def _backend(self, scheme: Scheme, resolve: Resolver) -> Pinned:
+    def _pin(self, scheme: Scheme, resolve: Resolver) -> Pinned:
         return Pinned(lambda address: self._guard.objection(scheme, address), resolve)
+
+
+@final
+class _Pool(httpcore2.AsyncConnectionPool):
+    """Connections to addresses that were checked, as many at once as are allowed; some are kept for a while."""
+
+    def __init__(self, pinned: Pinned, tls: ssl.SSLContext | None, most: int | None) -> None:
+        super().__init__(max_connections=most, max_keepalive_connections=_IDLE_CONNECTIONS)
+        self._pinned = pinned
+        self._tls = tls
+
+    def create_connection(self, origin: httpcore2.Origin) -> Connection:
+        """Prepare a connection, which is made with its first request."""
+        host, port = origin.host.decode("ascii"), origin.port
+        return Connection(origin, lambda: self._pinned.connect(host, port, self._tls), _IDLE_S)
 
 
 class _Request(Struct, frozen=True, kw_only=True):

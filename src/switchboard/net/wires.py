@@ -109,6 +109,10 @@ class Wire(asyncio.Protocol):
         """Tell whether something has come, be it the end, also if the loop has not noticed yet."""
         return bool(self._come) or self._ended or self._has_come()
 
+    def is_drained(self) -> bool:
+        """Tell whether everything that was written has been taken by the system."""
+        return self._transport.get_write_buffer_size() == 0
+
     def info(self, name: str) -> Any:
         """Return what the loop knows of the connection under a name."""
         return self._transport.get_extra_info(name)
