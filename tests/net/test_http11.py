@@ -101,6 +101,10 @@ def test_whatever_comes_is_an_answer_or_refused(data: bytes) -> None:
         pytest.param(b"HTTP/1.1 200 OK\r\nA : b\r\nContent-Length: 0\r\n\r\n", id="space in a name"),
         pytest.param(b"HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", id="switching"),
         pytest.param(b"HTTP/1.1 099 Odd\r\nContent-Length: 0\r\n\r\n", id="no status"),
+        pytest.param(b"HTTP/1.1 104 Odd\r\nContent-Length: 5\r\n\r\nHello" + OK, id="interim with a body"),
+        pytest.param(b"HTTP/1.1 104 Odd\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n", id="interim in chunks"),
+        pytest.param(b"HTTP/1.1 104 Odd\r\n\r\nsome" + OK, id="interim without end"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nabc", id="packed for the way"),
         pytest.param(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000, id="long head"),
         pytest.param(b"HTTP/1.1 100 Continue\r\n\r\n" * 10_000, id="many interim ones"),
         pytest.param(
@@ -123,7 +127,7 @@ def test_a_body_without_a_length_ends_with_the_connection_and_every_other_one_do
     open_ended.end()
     assert (open_ended.pieces, open_ended.is_complete, open_ended.may_follow) == ([b"some"], True, False)
 
-    for head in (b"Content-Length: 9", b"Transfer-Encoding: gzip, Chunked"):
+    for head in (b"Content-Length: 9", b"transfer-encoding: Chunked"):
         with pytest.raises(httpcore2.RemoteProtocolError):
             fed([b"HTTP/1.1 200 OK\r\n%b\r\n\r\n" % head]).end()
     with pytest.raises(httpcore2.RemoteProtocolError):
@@ -140,6 +144,12 @@ def test_a_body_without_a_length_ends_with_the_connection_and_every_other_one_do
         pytest.param(OK.replace(b"1.1", b"1.0"), True, False, id="HTTP/1.0"),
         pytest.param(OK[:-2], False, True, id="to HEAD"),
         pytest.param(OK, False, False, id="to HEAD, with a body all the same"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x\r\n", False, False, id="to HEAD, with a chunk"
+        ),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2  \r\nok\r\n0\r\n\r\n", True, True, id="wide sizes"
+        ),
         pytest.param(b"HTTP/1.1 204 No Content\r\n\r\n", True, True, id="no content"),
     ],
 )
@@ -151,8 +161,10 @@ def test_what_may_follow_on_a_connection(data: bytes, has_body: bool, may_follow
 
 
 @asynccontextmanager
-async def connected(serve: Serve) -> AsyncGenerator[Connection]:
-    """Yield a connection to somebody, as the pool would have it."""
+async def connected(
+    serve: Serve, meanwhile: Callable[[Connection], Awaitable[None]] | None = None
+) -> AsyncGenerator[Connection]:
+    """Yield a connection to somebody, as the pool would have it; something may happen while it is made."""
 
     async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
@@ -168,7 +180,10 @@ async def connected(serve: Serve) -> AsyncGenerator[Connection]:
     async def opened() -> Wire:
         nonlocal was_used
         was_used = True
-        return await Wire.to("127.0.0.1", port)
+        wire = await Wire.to("127.0.0.1", port)
+        if meanwhile is not None:
+            await meanwhile(connection)
+        return wire
 
     connection = Connection(httpcore2.Origin(b"http", b"here", port), opened, 5.0)
     try:
@@ -255,19 +270,18 @@ def test_a_body_that_is_left_unread_ends_a_connection() -> None:
 
 def test_an_answer_that_comes_before_everything_was_taken_is_read() -> None:
     """A server that refuses something large need not read it."""
+    hung_up = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno")
-        await reader.read(1024)
-        await writer.drain()
-        writer.write_eof()
-        await reader.read()
+        writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")
+        await hung_up.wait()
 
     async def story() -> None:
         async with connected(serve) as connection:
-            assert await answered(connection, request("POST", content=b"x" * 2_000_000)) == (413, b"no")
-            assert connection.is_closed()
+            assert await answered(connection, request("POST", content=b"x" * 64_000_000)) == (413, b"no")
+            assert connection.is_closed()  # what was not taken stands in the way of the next request
+            hung_up.set()
 
     asyncio.run(story())
 
@@ -296,6 +310,22 @@ def test_the_end_of_a_kept_connection_is_told_from_that_of_a_new_one() -> None:
                 await connection.handle_async_request(request())
 
     asyncio.run(story())
+
+
+def test_a_connection_that_is_closed_while_it_is_made_is_left() -> None:
+    """Nobody else would ever close it."""
+    heard: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read())
+
+    async def story() -> None:
+        async with connected(serve, meanwhile=Connection.aclose) as connection:
+            with pytest.raises(httpcore2.ConnectError):
+                await connection.handle_async_request(request())
+
+    asyncio.run(story())
+    assert heard == [b""]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """HTTP/1.1 on one connection of a pool: a request goes out whole, and its answer is read as it comes.
 
 httpcore2's pool says which connection takes which request; answers are taken apart by llhttp, which is what Node has
-for that. What llhttp calls dangerous to allow is not allowed here.
+for that. Of what llhttp calls dangerous to allow, nothing is allowed here but spaces behind the size of a chunk.
 """
 
 import time
@@ -17,6 +17,7 @@ from switchboard.net.wires import Wire
 _LARGEST_READ = 64 * 1024
 _LARGEST_BETWEEN = 100 * 1024
 """How much may come that is no body: a head, or what stands between the parts of a body, or behind it."""
+_ENCODING = b"transfer-encoding"
 _FIRST_STATUS, _SWITCHING, _FIRST_FINAL = 100, 101, 200
 
 State = Literal["new", "active", "idle", "closed"]
@@ -33,7 +34,9 @@ class Incoming:
 
     def __init__(self, *, has_body: bool) -> None:
         """Expect an answer; one to HEAD has no body, whatever its head says."""
-        self._parser = HttpResponseParser(self)
+        self._parser: HttpResponseParser | None = HttpResponseParser(self)
+        # Old servers write sizes of chunks in fields of a fixed width.
+        self._parser.set_dangerous_leniencies(lenient_spaces_after_chunk_size=True)
         self._has_body = has_body
         self._between = 0
         self._is_interim = False
@@ -55,8 +58,9 @@ class Incoming:
         """
         self.is_heard = True
         self._between += len(data)
+        parser = cast("HttpResponseParser", self._parser)
         try:
-            self._parser.feed_data(data)
+            parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
             self.may_follow = False
             if not self.is_complete:  # what comes behind a whole answer is nobody's, and not read any further
@@ -76,6 +80,10 @@ class Incoming:
             raise httpcore2.RemoteProtocolError("the answer is cut off")
         self.is_complete = True
 
+    def release(self) -> None:
+        """Let go of the parser, which holds on to this."""
+        self._parser = None
+
     # What the parser says
 
     def on_message_begin(self) -> None:
@@ -85,6 +93,8 @@ class Incoming:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; what comes behind a body is not asked for."""
+        if len(name) == len(_ENCODING) and name.lower() == _ENCODING and value.strip().lower() != b"chunked":
+            raise httpcore2.RemoteProtocolError("the body is packed in a way that nobody asked for")
         if not self.status:
             self.headers.append((name, value.rstrip(b" \t")))
 
@@ -92,18 +102,27 @@ class Incoming:
         """The head is here, or one that only says that there will be another."""
         if self.is_complete:
             return
-        status = self._parser.get_status_code()
+        status = cast("HttpResponseParser", self._parser).get_status_code()
         if status == _SWITCHING or status < _FIRST_STATUS:
             raise httpcore2.RemoteProtocolError("that is no status of an answer")
         if status < _FIRST_FINAL:
+            if _is_delimited(self.headers):
+                raise httpcore2.RemoteProtocolError("what comes before an answer has no body")
             self._is_interim = True
             return
         self.status = status
         if not self._has_body:
             self._complete()
 
+    def on_chunk_header(self) -> None:
+        """A part of a body follows."""
+        if self.is_complete:
+            self.may_follow = False
+
     def on_body(self, body: bytes) -> None:
         """Take some of the body."""
+        if not self.status:
+            raise httpcore2.RemoteProtocolError("a body comes before its head")
         self._between = 0
         if self.is_complete:
             self.may_follow = False
@@ -119,7 +138,7 @@ class Incoming:
             self._complete()
 
     def _complete(self) -> None:
-        self.is_complete, self.may_follow = True, self._parser.should_keep_alive()
+        self.is_complete, self.may_follow = True, cast("HttpResponseParser", self._parser).should_keep_alive()
 
 
 @final
@@ -132,6 +151,8 @@ class Connection(httpcore2.AsyncConnectionInterface):
         self._opened = opened
         self._idle_s = idle_s
         self._wire: Wire | None = None
+        self._incoming: Incoming | None = None
+        """The answer that is under way."""
         self._state: State = "new"
         self._expires_at = 0.0
 
@@ -150,9 +171,10 @@ class Connection(httpcore2.AsyncConnectionInterface):
             message = await _message(request)
             if self._wire is None:
                 self._wire = await self._opened()
+                self._require_open()
             with suppress(OSError):  # a server may answer, and hang up, before it has taken everything
-                await self._wire.write(message)
-            incoming = Incoming(has_body=request.method != b"HEAD")
+                self._wire.write(message)
+            self._incoming = incoming = Incoming(has_body=request.method != b"HEAD")
             while not incoming.status:
                 await self._receive(incoming, is_kept=is_kept)
         except BaseException:
@@ -187,7 +209,7 @@ class Connection(httpcore2.AsyncConnectionInterface):
                 pieces, incoming.pieces = incoming.pieces, []
                 for piece in pieces:
                     yield piece
-                if incoming.is_complete and not incoming.pieces:
+                if incoming.is_complete:
                     return
                 await self._receive(incoming)
         except BaseException:
@@ -195,17 +217,29 @@ class Connection(httpcore2.AsyncConnectionInterface):
             raise
 
     def done(self, incoming: Incoming) -> None:
-        """Take the next request, or hang up where that cannot be."""
+        """Take the next request after this answer, or hang up where that cannot be."""
         wire = self._wire
-        if self._state != "active" or wire is None:
+        if incoming is not self._incoming or wire is None:
             return
         if incoming.is_complete and incoming.may_follow and wire.is_drained():
             self._state, self._expires_at = "idle", time.monotonic() + self._idle_s
+            self._forget()
         else:
             self._hang_up()
 
+    def _forget(self) -> None:
+        if self._incoming is not None:
+            self._incoming.release()
+            self._incoming = None
+
+    def _require_open(self) -> None:
+        """Raise where the pool was closed while the connection was made."""
+        if self.is_closed():
+            raise httpcore2.ConnectError("the pool is closed")
+
     def _hang_up(self) -> None:
         self._state = "closed"
+        self._forget()
         if self._wire is not None:
             self._wire.close()
 
@@ -280,7 +314,4 @@ async def _message(request: httpcore2.Request) -> bytes:
 
 def _is_delimited(headers: Headers) -> bool:
     """Tell whether a head says where its body ends; otherwise it ends with the connection."""
-    return any(
-        name == b"content-length" or (name == b"transfer-encoding" and value.rstrip().endswith(b"chunked"))
-        for name, value in ((name.lower(), value.lower()) for name, value in headers)
-    )
+    return any(name.lower() in (b"content-length", _ENCODING) for name, _ in headers)

@@ -28,8 +28,6 @@ class Wire(asyncio.Protocol):
         self._ended = False
         self._error: Exception | None = None
         self._reader: asyncio.Future[None] | None = None
-        self._room = asyncio.Event()
-        self._room.set()
         self._has_come: Callable[[], bool] = lambda: False
 
     @classmethod
@@ -85,8 +83,8 @@ class Wire(asyncio.Protocol):
                 self._plain.resume_reading()
         return piece
 
-    async def write(self, data: bytes) -> None:
-        """Send; returns when there is room for more.
+    def write(self, data: bytes) -> None:
+        """Send. Nobody waits until it is taken: who takes nothing more may answer all the same.
 
         Raises:
             OSError: the connection broke off.
@@ -94,10 +92,6 @@ class Wire(asyncio.Protocol):
         if self._ended or self._transport.is_closing():
             raise self._error or ConnectionResetError
         self._transport.write(data)
-        if not self._room.is_set():
-            await self._room.wait()
-            if self._ended:
-                raise self._error or ConnectionResetError
 
     def close(self) -> None:
         """Hang up: what was written goes out if the system takes it now. Nobody waits for the other side's goodbye."""
@@ -111,7 +105,7 @@ class Wire(asyncio.Protocol):
 
     def is_drained(self) -> bool:
         """Tell whether everything that was written has been taken by the system."""
-        return self._transport.get_write_buffer_size() == 0
+        return self._transport.get_write_buffer_size() == 0 == self._plain.get_write_buffer_size()
 
     def info(self, name: str) -> Any:
         """Return what the loop knows of the connection under a name."""
@@ -142,16 +136,7 @@ class Wire(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""
         self._ended, self._error = True, self._error or exc
-        self._room.set()
         self._wake()
-
-    def pause_writing(self) -> None:
-        """Let who writes wait."""
-        self._room.clear()
-
-    def resume_writing(self) -> None:
-        """Let who writes go on."""
-        self._room.set()
 
     def _wake(self) -> None:
         if self._reader is not None and not self._reader.done():
