@@ -114,14 +114,16 @@ class Rendering:
     def _agents(self, question: Question, page: Page, renderer: Renderer) -> list[bytes]:
         """Return every agent in pieces, which are put together once, with everything around them."""
         separator, join, parts = renderer.SEPARATOR, renderer.agent_tail, list[bytes]()
-        seen_at, encode = self._browse.seen_at, renderer.agent_fragments
+        seen_at, known = self._browse.seen_at, self._fragments.known(question.variant)
         for match in page.matches:
             agent, mask = match.agent, match.mask
-            found, at = self._fragments.get(agent, question.query, question.variant, encode), seen_at.get(agent.id)
-            if mask == whole(agent):
-                text = self._whole(found, at, renderer)
-            elif found.mask == mask and found.part_seen_at == at:
+            found, at = known.get(agent.id), seen_at.get(agent.id)
+            if found is None or found.agent is not agent:
+                found = self._fragments.make(agent, question.query, question.variant, renderer.agent_fragments)
+            if found.mask == mask and found.part_seen_at == at:
                 text = found.part
+            elif mask == whole(agent):
+                text = self._whole(found, at, renderer)
             else:
                 text = found.chosen(mask, at, self._heartbeat(agent.id, at, renderer), join)
             parts += (separator, text)
