@@ -29,7 +29,7 @@ _COUNTS = {"q1": 40, "q2": 250, "q3": 6, "q4": 40, "q5": 30, "q6": 6000, "q7": 5
 _OWN = 5
 """Times the requests of one measurement of ours."""
 _LOOKUPS = ("q6", "q7")
-_ROUNDS = 5
+_ROUNDS = 9
 
 
 def built(folder: Path) -> Path | None:
