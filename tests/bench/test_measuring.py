@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from bench.figures import Figure, table
+from bench.pace import Machine, pace
 from tests.support import requirement
 
 from bench import discovery
@@ -50,3 +51,24 @@ def test_an_unknown_suite_is_told_which_there_are() -> None:
 
     suites = "scan, catalog, growth, discovery, gateway, context, store, execute, sdk, cluster, watch"
     assert (run.returncode, run.stderr) == (2, f"no suite nonsense; there are: {suites}\n")
+
+
+def test_a_run_can_wait_until_the_machine_is_quiet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As quick as it was at its best, which may be known from before; and for ever it does not wait."""
+    paces = iter([10.0, 20.0, 15.0, 11.0, 9.0, 18.0])
+    monkeypatch.setattr("bench.pace.pace", lambda: next(paces))
+    monkeypatch.setattr("bench.pace._LOOK_EVERY_S", 0.0)
+    machine = Machine(best=12.0)
+
+    machine.wait(60.0)
+    assert (machine.best, capsys.readouterr().err) == (10.0, "")
+    assert (machine.slowness(), machine.best) == (1.0, 9.0)
+    machine.wait(0.0)
+    assert capsys.readouterr().err == "  not quiet: 2.00 x its best time; measured all the same\n"
+
+
+def test_the_pace_of_a_machine_is_measured() -> None:
+    """Work takes time."""
+    assert 0 < pace() < 10_000
