@@ -894,7 +894,7 @@ def test_a_state_that_was_changed_is_made_by_others_or_is_too_old_is_refused() -
             good + "-TAMPERED",
             good + "=",
             good[:-1],
-            "A" + good[1:],
+            ("B" if good.startswith("A") else "A") + good[1:],
             "!" + good,
         ]
         for state in [*changed, old, foreign]:

@@ -30,6 +30,7 @@ _RETRY_S = 1.0
 _LONGEST_RETRY_S = 30.0
 _LAG_S = 2.0
 """How far behind another instance may be; usually it is milliseconds."""
+_DICE = random.Random()  # noqa: S311 - for pauses; not the program's own, which it may have seeded
 _AWAY = (errors.ConnectionFailed, errors.Timeout, errors.Unavailable, errors.BadAnswer)
 
 Kind: TypeAlias = Literal["added", "removed", "changed", "health"]
@@ -91,7 +92,7 @@ def watch(filters: Filters, every: float, seconds: float, patience: float) -> Wa
             yield from line.follow()
             last, wait = line.last, min(line.retry_s or _RETRY_S, _LONGEST_RETRY_S)
         # Not all at once: a server that ends has thousands of them.
-        yield Pause(min(wait * 2**failures, _LONGEST_RETRY_S) * random.uniform(0.3, 1.0))  # noqa: S311
+        yield Pause(min(wait * 2**failures, _LONGEST_RETRY_S) * _DICE.uniform(0.3, 1.0))
         failures = min(failures + 1, 5)
 
 
