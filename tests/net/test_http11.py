@@ -196,6 +196,17 @@ async def connected(
             await asyncio.wait_for(ended.wait(), LIMIT_S)
 
 
+def saying(answer: bytes, until: asyncio.Event) -> Serve:
+    """Answer the head of one request, and read nothing more."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await until.wait()
+
+    return serve
+
+
 def request(method: str = "GET", target: str = "/", content: bytes | None = None, **headers: str) -> httpcore2.Request:
     url = httpcore2.URL(scheme="http", host="here", port=80, target=target)
     lines = [("Host", "here"), *headers.items()]
@@ -253,17 +264,15 @@ def test_what_nobody_asked_for_ends_a_connection() -> None:
 
 def test_a_body_that_is_left_unread_ends_a_connection() -> None:
     """The rest of it would be taken for the next answer."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsome")
-        await reader.read()
+    hung_up = asyncio.Event()
+    serve = saying(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsome", until=hung_up)
 
     async def story() -> None:
         async with connected(serve) as connection:
             response = await connection.handle_async_request(request())
             await response.aclose()
             assert connection.is_closed()
+            hung_up.set()
 
     asyncio.run(story())
 
@@ -271,11 +280,7 @@ def test_a_body_that_is_left_unread_ends_a_connection() -> None:
 def test_an_answer_that_comes_before_everything_was_taken_is_read() -> None:
     """A server that refuses something large need not read it."""
     hung_up = asyncio.Event()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")
-        await hung_up.wait()
+    serve = saying(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno", until=hung_up)
 
     async def story() -> None:
         async with connected(serve) as connection:

@@ -30,7 +30,7 @@ from switchboard.catalog.errors import (
 )
 from switchboard.net.connections import LookUps, Objection, Pinned, Resolver
 from switchboard.net.guard import MOST_KNOWN, Address, Guard, Scheme, Target, is_public
-from switchboard.net.http11 import Connection, Stale
+from switchboard.net.http11 import Pool, Stale
 from switchboard.net.unpacking import Garbled, TooLarge, unpacked
 
 Headers = tuple[tuple[str, str], ...]
@@ -48,9 +48,6 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 
 _CONNECTIONS = 100
-_IDLE_CONNECTIONS = 64
-"""As many as one agent works on at once: fewer would be closed after each wave, and opened again for the next."""
-_IDLE_S = 15.0
 # What is left of an answer that nobody wants: read if it is short and there, so that the connection can be kept.
 _UNWANTED_SIZE = 64 * 1024
 _UNWANTED_S = 0.1
@@ -310,25 +307,11 @@ class Fetch:
         return Answer(status=answer.status, headers=answer.headers, body=body, url=answer.url)
 
     def _pool(self, scheme: Scheme) -> httpcore2.AsyncConnectionPool:
-        return _Pool(self._pinned[scheme], self._tls[scheme], self._connections)
+        pinned, tls = self._pinned[scheme], self._tls[scheme]
+        return Pool(lambda host, port: pinned.connect(host, port, tls), self._connections)
 
     def _pin(self, scheme: Scheme, resolve: Resolver) -> Pinned:
         return Pinned(lambda address: self._guard.objection(scheme, address), resolve)
-
-
-@final
-class _Pool(httpcore2.AsyncConnectionPool):
-    """Connections to addresses that were checked, as many at once as are allowed; some are kept for a while."""
-
-    def __init__(self, pinned: Pinned, tls: ssl.SSLContext | None, most: int | None) -> None:
-        super().__init__(max_connections=most, max_keepalive_connections=_IDLE_CONNECTIONS)
-        self._pinned = pinned
-        self._tls = tls
-
-    def create_connection(self, origin: httpcore2.Origin) -> Connection:
-        """Prepare a connection, which is made with its first request."""
-        host, port = origin.host.decode("ascii"), origin.port
-        return Connection(origin, lambda: self._pinned.connect(host, port, self._tls), _IDLE_S)
 
 
 class _Request(Struct, frozen=True, kw_only=True):

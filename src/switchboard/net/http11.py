@@ -1,4 +1,4 @@
-"""HTTP/1.1 on one connection of a pool: a request goes out whole, and its answer is read as it comes.
+"""HTTP/1.1 on the connections of a pool: a request goes out whole, and its answer is read as it comes.
 
 httpcore2's pool says which connection takes which request; answers are taken apart by llhttp, which is what Node has
 for that. Of what llhttp calls dangerous to allow, nothing is allowed here but spaces behind the size of a chunk.
@@ -18,6 +18,9 @@ _LARGEST_READ = 64 * 1024
 _LARGEST_BETWEEN = 100 * 1024
 """How much may come that is no body: a head, or what stands between the parts of a body, or behind it."""
 _ENCODING = b"transfer-encoding"
+_IDLE_CONNECTIONS = 64
+"""As many as one agent works on at once: fewer would be closed after each wave, and opened again for the next."""
+_IDLE_S = 15.0
 _FIRST_STATUS, _SWITCHING, _FIRST_FINAL = 100, 101, 200
 
 State = Literal["new", "active", "idle", "closed"]
@@ -278,6 +281,20 @@ class Connection(httpcore2.AsyncConnectionInterface):
     def info(self) -> str:
         """Say what it is, for people."""
         return f"{self._origin}, HTTP/1.1, {self._state}"
+
+
+@final
+class Pool(httpcore2.AsyncConnectionPool):
+    """Connections that `opened` makes by host and port, `most` at once; some are kept for a while."""
+
+    def __init__(self, opened: Callable[[str, int], Awaitable[Wire]], most: int | None) -> None:
+        super().__init__(max_connections=most, max_keepalive_connections=_IDLE_CONNECTIONS)
+        self._opened = opened
+
+    def create_connection(self, origin: httpcore2.Origin) -> Connection:
+        """Prepare a connection, which is made with its first request."""
+        host, port = origin.host.decode("ascii"), origin.port
+        return Connection(origin, lambda: self._opened(host, port), _IDLE_S)
 
 
 @final

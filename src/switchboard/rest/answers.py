@@ -36,20 +36,15 @@ STATUS: dict[type[SwitchboardError], tuple[int, str]] = {
     errors.InternalError: (500, "internal_error"),
 }
 ID_BEGIN = f"req_{os.urandom(6).hex()}"
-"""How the ids of this instance's requests begin; a number follows, as `id_of` writes it."""
+"""How the ids of this instance's requests begin; the number of the request follows, in hexadecimal."""
 new_number = itertools.count(1).__next__
 """Return the number of a new request."""
 _LONGEST_ID = 128
 
 
-def id_of(number: int) -> str:
-    """Return the id of a request by its number."""
-    return f"{ID_BEGIN}{number:x}"
-
-
 def new_request_id() -> str:
     """Return an id that no other request of any instance has."""
-    return id_of(new_number())
+    return f"{ID_BEGIN}{new_number():x}"
 
 
 def request_id(given: str | None) -> str:
