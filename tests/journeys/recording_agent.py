@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import httpx2
 import uvicorn
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
@@ -65,14 +66,15 @@ class Recorder:
         return JSONResponse(given)
 
     async def reasoner(self, request: Request) -> JSONResponse:
-        """Say that it is at work, and report later, or never."""
+        """Say that it is at work, write down that this is said, and report later, or never."""
         given = await self._called(request)
         execution_id = request.headers["x-execution-id"]
         if request.path_params["name"] == "later":
             job = asyncio.create_task(self._report(execution_id, given))
             self._jobs.add(job)
             job.add_done_callback(self._jobs.discard)
-        return JSONResponse({"status": "processing", "execution_id": execution_id}, 202)
+        said = BackgroundTask(self._write, "promised", execution_id, "-")
+        return JSONResponse({"status": "processing", "execution_id": execution_id}, 202, background=said)
 
     async def cancel(self, request: Request) -> JSONResponse:
         """Write down what is no longer wanted."""
