@@ -154,10 +154,10 @@ class Bench(NamedTuple):
             if name != "q6"
         ]
 
-    def uncached_cpu(self, name: str) -> float:
+    def uncached_cpu(self, name: str, connections: int = CONNECTIONS) -> float:
         """Return the CPU of one request for a page that nobody asked for before."""
         count = self.plan.of(_PAGES)
-        return self.cost(self.server, self.questions.pages(name, count), count).cpu
+        return self.cost(self.server, self.questions.pages(name, count), count, connections).cpu
 
     def poisson_and_cold(self, documents: list[dict[str, Any]]) -> list[Figure]:
         """Offer a mix at random times; then the same again while agents register."""
