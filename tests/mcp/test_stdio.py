@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import random
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from socket import SHUT_WR, socketpair
@@ -14,6 +16,8 @@ from tests.piping import Pipe, open_pipe
 from switchboard.mcp.stdio import Input, Lines, Output, until_quiet
 
 LIMIT_S = 20
+MANY = 150_000
+"""About the bytes of a list of five hundred apps."""
 MUCH = 9 * 1024 * 1024
 """More than an output keeps before its input pauses."""
 
@@ -122,6 +126,54 @@ def test_what_the_other_end_does_not_take_waits_without_keeping_anybody(pipe: Pi
         assert await read_from(pipe.source.fileno(), len(expected)) == expected
         await output.drained.wait()
         assert output.sent == len(expected)
+
+    within(story)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+def test_messages_of_every_length_arrive_whole_however_they_are_read(pipe: Pipe, kind: str) -> None:
+    """Sent in one go, cut anywhere by a full pipe, or behind others that wait."""
+    dice = random.Random(kind)  # noqa: S311 - the same lengths every time
+    messages = [dice.randbytes(int(10 ** dice.uniform(0, 5.7))) for _ in range(60)] + [b"", b"x" * MANY]
+    expected = b"".join(message + b"\n" for message in messages)
+
+    async def story(source: int, target: int) -> None:
+        output, read = Ends(target).output, bytearray()
+        for message in messages:
+            output.send(message)
+            read += await read_from(source, min(dice.choice((1, 5_000, MANY)), output.sent - len(read)))
+        while len(read) < len(expected):
+            read += await read_from(source, 1)
+        await output.drained.wait()
+
+        assert read == expected
+        assert output.sent == len(expected)
+
+    ours, theirs = socketpair()
+    with ours, theirs:
+        ends = (pipe.source.fileno(), pipe.target.fileno()) if kind == "pipe" else (ours.fileno(), theirs.fileno())
+        within(lambda: story(*ends))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have pipes of one size")
+def test_a_list_of_some_hundred_apps_fits_into_the_pipe(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one go, without waiting; where the system gives no more room, it is sent as it is taken."""
+    few, many = b"x" * (MANY // 4), b"x" * MANY
+
+    async def story() -> None:
+        with open_pipe() as other, monkeypatch.context() as patch:
+            patch.setattr("switchboard.mcp.stdio.fcntl.fcntl", refuse)
+            small = Ends(other.target.fileno()).output
+            small.send(many)
+            assert not small.drained.is_set()
+            assert await read_from(other.source.fileno(), len(many) + 1) == many + b"\n"
+        output = Ends(pipe.target.fileno()).output
+        for message in (many, few):
+            output.send(message)
+            assert output.drained.is_set()
+
+    def refuse(*_: object) -> int:
+        raise PermissionError
 
     within(story)
 
