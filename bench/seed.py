@@ -34,6 +34,7 @@ _LOOKUPS = ("q6", "q7")
 _ROUNDS = 31
 """Many and short: neighbours on the machine come and go within seconds, and a round is to have the same ones."""
 _UNCACHED_ROUNDS = 9
+"""Of those, in which nothing is remembered, either: they take seconds each, and are far from their target."""
 
 
 def built(folder: Path) -> Path | None:

@@ -155,7 +155,7 @@ def test_messages_of_every_length_arrive_whole_however_they_are_read(pipe: Pipe,
         within(lambda: story(*ends))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have pipes of one size")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux makes a pipe larger when it is asked to")
 def test_a_list_of_some_hundred_apps_fits_into_the_pipe(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one go, without waiting; where the system gives no more room, it is sent as it is taken."""
     few, many = b"x" * (MANY // 4), b"x" * MANY

@@ -78,13 +78,14 @@ class Output:
 
     def __init__(self, descriptor: int, loop: AbstractEventLoop, failed: Callable[[], None]) -> None:
         own = _own_way(descriptor)
-        self._descriptor, self._is_own = (descriptor, False) if own is None else (own, True)
+        self._descriptor = descriptor if own is None else own
+        self._may_write = _writable(descriptor) if own is None else None
+        """For a descriptor that would keep us waiting; one of our own says itself that it is full."""
         self._loop = loop
         self._failed = failed
         self._unsent = bytearray()
         self._waiting = False
         self._broken = False
-        self._poll = _writable(self._descriptor)
         self.sent = 0
         """Bytes that the other end, or the system for it, has taken."""
         self.drained = Event()
@@ -97,7 +98,7 @@ class Output:
 
     def send(self, message: bytes) -> None:
         """Send one message; what the other end does not take now is sent when it does."""
-        sent = 0 if self._waiting or self._broken or not self._is_own else self._write(message, b"\n")
+        sent = 0 if self._waiting or self._broken else self._write(message, b"\n")
         if self._broken:
             return
         if sent <= len(message):  # else the end of the line is sent, too
@@ -131,9 +132,9 @@ class Output:
         """Write what the other end takes now, and return how much that is; nothing if it is gone."""
         sent = 0
         try:
-            if self._is_own:
+            if self._may_write is None:
                 sent = os.writev(self._descriptor, pieces)
-            elif self._poll():
+            elif self._may_write():
                 sent = os.write(self._descriptor, pieces[0][:_PIECE])
         except BlockingIOError:  # it is taken later
             pass
